@@ -1,0 +1,2 @@
+//! The program `turnkeep`.
+fn main() {}
