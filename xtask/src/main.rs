@@ -1,2 +1,75 @@
-//! The project checks.
-fn main() {}
+//! The project's own checks, run as `cargo xtask`.
+
+use std::env;
+use std::process::ExitCode;
+
+mod clauses;
+mod commands;
+mod dependencies;
+mod files;
+mod runner;
+mod source;
+mod steps;
+mod tidy;
+
+use files::Tree;
+
+const HELP: &str = "\
+The project's own checks.
+
+Usage: cargo xtask COMMAND
+
+  test                  everything that must pass: format, lints, tidiness, dependencies, clauses,
+                        tests, documentation, examples, loom models
+  clauses               compare docs/contract.md with the names of the tests
+  tidy                  look at the files' first lines and lengths
+  dependencies          look at which crate depends on which
+  bench turns|idle ...  run a benchmark; further arguments go to it
+  asan ...              the scheduler's and the objects' tests under AddressSanitizer;
+                        further arguments go to the tests
+  help                  print this
+";
+
+/// A check has failed, or a command could not run.
+const FAILED: u8 = 1;
+/// The command line makes no sense.
+const USAGE: u8 = 2;
+
+/// What a check found wrong, a line each.
+type Faults = Vec<String>;
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let passed = match arguments.as_slice() {
+        [] | ["help" | "--help" | "-h"] => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        ["test"] => steps::test(),
+        ["clauses"] => check(clauses::check(&Tree::project())),
+        ["tidy"] => check(tidy::check(&Tree::project())),
+        ["dependencies"] => check(dependencies::check()),
+        ["bench", name @ ("turns" | "idle"), rest @ ..] => commands::bench(name, rest).run().is_ok(),
+        ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
+        other => {
+            eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));
+            return ExitCode::from(USAGE);
+        }
+    };
+    if passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Prints what a check found; true if it found nothing wrong.
+fn check(found: Result<String, Faults>) -> bool {
+    match found {
+        Ok(summary) => {
+            println!("{summary}");
+            true
+        }
+        Err(faults) => {
+            faults.iter().for_each(|fault| eprintln!("{fault}"));
+            false
+        }
+    }
+}

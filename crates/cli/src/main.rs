@@ -1,2 +1,27 @@
-//! The program `turnkeep`.
-fn main() {}
+//! The program `turnkeep`: real jobs on the runtime, from the command line.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod flights;
+
+/// Real jobs on the Turnkeep runtime.
+#[derive(Parser)]
+#[command(name = "turnkeep", version, max_term_width = 100)]
+struct Program {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Fly a month of real departures: airports are Spots, aircraft are Actors.
+    Flights(flights::Options),
+}
+
+fn main() -> ExitCode {
+    match Program::parse().command {
+        Command::Flights(options) => flights::run(&options),
+    }
+}

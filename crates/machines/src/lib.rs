@@ -1,9 +1,28 @@
 //! The pure rules of Turnkeep: machines that decide and do nothing.
 //!
-//! No machine here can name a thread, a clock or a lock. Time is an argument, outputs are values.
+//! No machine here can name a thread, a clock or a lock. Time is an argument, outputs are values, and every
+//! machine is `Clone + Eq + Hash + Debug`, so that the code a model checker explores is the code that runs.
+//!
+//! | file | decides |
+//! |---|---|
+//! | [`lane`] | whether a record may be admitted to a lane, on both axes, in one step |
+//! | [`pair`] | which lane of an owner goes next, and when a debt is owed |
+//! | [`queue`] | what runs next under a gate that several owners share |
+//! | [`gate`] | grants: who runs, by numbers that never repeat |
+//! | [`budget`] | when a holder has had its slice |
+//! | [`wait`] | which waits and yields are allowed where |
+//! | [`defer`] | what a handler may register for after its end |
+//! | [`join`] | the steps of one Actor's move |
 #![no_std]
+#![forbid(unsafe_code)]
 
 extern crate alloc;
 
+pub mod budget;
 pub mod defer;
+pub mod gate;
 pub mod join;
+pub mod lane;
+pub mod pair;
+pub mod queue;
+pub mod wait;

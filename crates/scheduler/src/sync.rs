@@ -1,9 +1,9 @@
 //! The one loom switch: every atomic, cell and lock of this crate's protocols comes from here.
 
-#[cfg(not(turnkeep_loom))]
-pub(crate) use self::real::*;
 #[cfg(turnkeep_loom)]
 pub(crate) use self::model::*;
+#[cfg(not(turnkeep_loom))]
+pub(crate) use self::real::*;
 
 #[cfg(not(turnkeep_loom))]
 mod real {

@@ -1,0 +1,445 @@
+//! The driver of a gate: one slice of turns, news in, machines asked, handlers run, the gate given up.
+//!
+//! Whoever calls [`slice`] has the right to the gate (see [`crate::inbox`]); at the end the right is given up
+//! (idle), handed on (a suspended handler's waker, the run queue) or travels with the object (a move). After
+//! any of these this thread touches the gate no more.
+
+use std::any::Any;
+use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use turnkeep_machines::budget::Slice;
+use turnkeep_machines::gate::Phase;
+use turnkeep_machines::pair::{Lane, Pair};
+
+use crate::access::{Ending, Start};
+use crate::activation::{About, Act, Polled};
+use crate::ambient;
+use crate::core::{Core, Item};
+use crate::owner::{Count, Owner};
+use crate::record::{Record, Refusal};
+use crate::ticks;
+
+/// How many reservations may come back before the holder looks for waiters in the midst of a slice.
+const LOOK_FOR_WAITERS_EVERY: u32 = 32;
+
+/// What a step of the slice came to.
+#[derive(PartialEq, Eq)]
+enum Step {
+    /// A turn boundary: look at the budget, then for the next turn.
+    Boundary,
+    /// Nothing is ready.
+    Idle,
+    /// The right is gone: return and touch nothing.
+    Left,
+}
+
+/// Runs turns under `gate` until nothing is ready, a handler keeps the gate and waits, or the budget is used
+/// up (LANE-10).
+pub(crate) fn slice(gate: Arc<Owner>) {
+    let mut holder = Holder::enter(&gate);
+    let slice = Slice::start(ticks::now(), gate.class().budget_ns);
+    loop {
+        let step = match holder.core().current.take() {
+            Some(act) => holder.go_on(act),
+            None => holder.next_turn(),
+        };
+        match step {
+            Step::Boundary if slice.is_over(ticks::now()) && holder.stand_behind() => return,
+            Step::Boundary => {}
+            Step::Idle if holder.go_idle() => return,
+            Step::Idle => {}
+            Step::Left => return,
+        }
+    }
+}
+
+/// The thread that has the right to a gate, for one slice.
+struct Holder<'a> {
+    gate: &'a Arc<Owner>,
+    /// Turns of this slice, not yet in the node's counters.
+    turns: u64,
+    /// Records finished in this slice, not yet in the node's counters.
+    finished: u64,
+}
+
+impl<'a> Holder<'a> {
+    /// Takes the gate and what came in: one exchange (GATE-12).
+    fn enter(gate: &'a Arc<Owner>) -> Self {
+        let mut holder = Self { gate, turns: 0, finished: 0 };
+        holder.drain();
+        if holder.core().current.is_some() {
+            gate.wake_word().begin();
+        }
+        holder
+    }
+
+    /// The gate's core. The result must not be kept across anything that may give the right away.
+    fn core(&mut self) -> &mut Core {
+        core_of(self.gate)
+    }
+
+    fn drain(&mut self) {
+        drain(self.gate);
+    }
+
+    fn drain_news(&mut self) {
+        if self.gate.inbox().has_news() {
+            self.drain();
+        }
+    }
+
+    /// Takes the next place of the queue and runs its turn.
+    fn next_turn(&mut self) -> Step {
+        self.drain_news();
+        if self.gate.is_cancelled() && !self.core().ended {
+            self.end(self.gate, Refusal::Ended);
+        }
+        let on_hold = self.gate.is_on_hold();
+        match self.core().pick(on_hold) {
+            Some(Item::Record(record)) => self.begin(record, self.gate),
+            // SAFETY: a member link out of the queue, used once.
+            Some(Item::Member(link)) => self.member(unsafe { Owner::from_link(link) }),
+            Some(Item::Resume(act)) => self.resume(act),
+            None => match take_last(self.gate) {
+                Some(last) => self.begin(last, self.gate),
+                None => Step::Idle,
+            },
+        }
+    }
+
+    /// The place of a ready member came up: one record of its own lanes runs (LANE-12).
+    fn member(&mut self, member: Arc<Owner>) -> Step {
+        drain(&member);
+        if member.is_cancelled() && !core_of(&member).ended {
+            self.end(&member, Refusal::Ended);
+        }
+        if self.core().ended {
+            return self.place(member);
+        }
+        let on_hold = member.is_on_hold();
+        match core_of(&member).pick(on_hold) {
+            Some(Item::Record(record)) => self.begin(record, &member),
+            _ => match take_last(&member) {
+                Some(last) => self.begin(last, &member),
+                None => self.place(member),
+            },
+        }
+    }
+
+    /// Starts the turn of a record of `owner`: the gate's own object, or a member.
+    fn begin(&mut self, record: Record, owner: &Arc<Owner>) -> Step {
+        if core_of(owner).ended {
+            self.finished += 1;
+            owner.give_back(record.lane(), record.reserved());
+            guarded(owner, || record.refuse(Refusal::Ended));
+            return self.after(owner, Ending::Done);
+        }
+        let (lane, reserved) = (record.lane(), record.reserved());
+        core_of(owner).pair.on_turn(lane);
+        let grant = self.core().gate.take();
+        self.turns += 1;
+        // The block may be exchanged for a larger one when the size of the future is known.
+        let block = Cell::new(Act::acquire(&About { owner, gate: self.gate, lane, reserved, grant }));
+        let start = AssertUnwindSafe(|| record.start(Start::new(&block)));
+        let polled = match ambient::in_turn(block.get(), || catch_unwind(start)) {
+            Ok(started) => started.polled,
+            Err(panic) => Polled::Panicked(panic),
+        };
+        self.conclude(block.get(), owner, polled)
+    }
+
+    /// The resume record of a yielded handler came up: a turn of its own (YIELD-6).
+    fn resume(&mut self, act: Act) -> Step {
+        // The block must outlive `begin_resume`, which may give the last count back.
+        if !act.begin_resume() {
+            return Step::Boundary;
+        }
+        let owner = act.owner_arc();
+        core_of(&owner).pair.on_turn(Lane::Application);
+        act.grant().set(self.core().gate.take());
+        self.turns += 1;
+        self.poll(act, &owner)
+    }
+
+    /// The handler that keeps the gate is looked at again.
+    fn go_on(&mut self, act: Act) -> Step {
+        let owner = act.owner_arc();
+        if !act.take_notified() && !owner.is_cancelled() {
+            return self.keep_suspended(act);
+        }
+        let resumed = self.core().gate.resume(act.grant().get());
+        assert!(resumed, "GATE-9: a handler goes on under the grant it waited with");
+        self.poll(act, &owner)
+    }
+
+    fn poll(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
+        let polled = if owner.is_cancelled() { Polled::Ended(Ending::Done) } else { act.poll() };
+        self.conclude(act, owner, polled)
+    }
+
+    /// A poll is over: the handler ended, keeps the gate, or yields it.
+    fn conclude(&mut self, act: Act, owner: &Arc<Owner>, polled: Polled) -> Step {
+        match polled {
+            Polled::Ended(ending) => self.ended(act, owner, ending),
+            Polled::Panicked(panic) => {
+                self.report(owner, &*panic);
+                self.ended(act, owner, Ending::End { why: Refusal::Panicked })
+            }
+            Polled::Kept => self.suspend(act, owner),
+            Polled::Released => self.release(act, owner),
+        }
+    }
+
+    fn ended(&mut self, act: Act, owner: &Arc<Owner>, ending: Ending) -> Step {
+        if let Some(panic) = act.drop_future() {
+            self.report(owner, &*panic);
+        }
+        owner.delist(act);
+        owner.give_back(act.lane(), act.reserved().replace(0));
+        act.finish();
+        self.finished += 1;
+        self.core().gate.give_up();
+        debug_assert!(!matches!(self.core().gate.phase(), Phase::Broken(_)), "{:?}", self.core().gate);
+        self.after(owner, ending)
+    }
+
+    /// The turn of `owner` is over; what becomes of the object.
+    fn after(&mut self, owner: &Arc<Owner>, ending: Ending) -> Step {
+        core_of(owner).claimed = false;
+        if owner.is_cancelled() && !core_of(owner).ended {
+            self.end(owner, Refusal::Ended);
+        }
+        match ending {
+            Ending::Done => {}
+            Ending::Seal { last } | Ending::Arrive { first: last, .. } if core_of(owner).ended => {
+                guarded(owner, || last.refuse(Refusal::Ended));
+            }
+            Ending::Seal { last } => {
+                owner.seal(Refusal::Ended);
+                owner.class().counters.add(Count::Accepted as usize, 1);
+                core_of(owner).last = Some(last);
+            }
+            Ending::End { why } => {
+                if !core_of(owner).ended {
+                    self.end(owner, why);
+                }
+            }
+            Ending::Arrive { host, first } => {
+                owner.class().counters.add(Count::Accepted as usize, 1);
+                return self.depart(owner, host, first);
+            }
+        }
+        if !Arc::ptr_eq(owner, self.gate) {
+            return self.place(owner.clone());
+        }
+        let core = self.core();
+        core.returned += 1;
+        if core.returned >= LOOK_FOR_WAITERS_EVERY {
+            self.look_for_waiters();
+        }
+        Step::Boundary
+    }
+
+    /// Puts a member that has had its turn behind what is in the gate's queue, or lets it go idle (LANE-12).
+    fn place(&mut self, member: Arc<Owner>) -> Step {
+        if self.core().ended || core_of(&member).ended {
+            // Its Spot is gone, or it is: from now on it is run by itself.
+            member.set_host(None);
+            member.schedule();
+            return Step::Boundary;
+        }
+        loop {
+            member.serve_lines();
+            if member.inbox().has_news() {
+                drain(&member);
+            }
+            if core_of(&member).has_work(member.is_on_hold()) || is_to_end(&member) {
+                self.drain_news();
+                let link = member.into_link();
+                self.core().to_back(link);
+                return Step::Boundary;
+            }
+            if member.inbox().release() {
+                return Step::Boundary;
+            }
+        }
+    }
+
+    /// The object moves: it is made ready where it arrives, and this thread has no more to do with it.
+    fn depart(&mut self, owner: &Arc<Owner>, host: Option<Arc<Owner>>, first: Record) -> Step {
+        let own_gate = Arc::ptr_eq(owner, self.gate);
+        if own_gate {
+            self.flush();
+        }
+        owner.serve_lines();
+        let core = core_of(owner);
+        core.pair = Pair::default();
+        core.arrival = Some(first);
+        owner.set_host(host);
+        owner.make_ready();
+        if own_gate { Step::Left } else { Step::Boundary }
+    }
+
+    /// The handler waits and keeps the gate (GATE-7).
+    fn suspend(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
+        self.core().gate.suspend();
+        owner.list(act);
+        owner.serve_lines();
+        self.keep_suspended(act)
+    }
+
+    fn keep_suspended(&mut self, act: Act) -> Step {
+        self.look_for_waiters();
+        self.flush();
+        let owner = act.owner_arc();
+        self.core().current = Some(act);
+        loop {
+            if act.is_notified() || owner.is_cancelled() {
+                // Queued again, never polled in place: a handler that wakes itself takes its turn like others.
+                self.gate.schedule();
+                return Step::Left;
+            }
+            if self.gate.wake_word().suspend() {
+                return Step::Left;
+            }
+            self.gate.wake_word().begin();
+        }
+    }
+
+    /// The handler yields: the gate is free for the next turn, its resume will come as a record (YIELD-4).
+    fn release(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
+        self.core().gate.give_up();
+        self.gate.class().counters.add(Count::Yields as usize, 1);
+        if owner.class().claims {
+            core_of(owner).claimed = true;
+        }
+        let cancelled = owner.list(act);
+        owner.serve_lines();
+        if !act.release_gate() {
+            self.drain_news();
+            self.queue_resume(act);
+        } else if cancelled {
+            act.wake();
+        }
+        Step::Boundary
+    }
+
+    fn queue_resume(&mut self, act: Act) {
+        let claims = self.gate.class().claims;
+        self.core().sort(std::iter::once(act.link()), claims);
+    }
+
+    /// Ends an object: waiting handlers first, then what is queued, then the state (see [`crate::access`]).
+    fn end(&mut self, owner: &Arc<Owner>, why: Refusal) {
+        owner.seal(why);
+        while let Some(act) = owner.any_suspended() {
+            if let Some(panic) = act.drop_future() {
+                self.report(owner, &*panic);
+            }
+            owner.delist(act);
+            owner.give_back(act.lane(), act.reserved().replace(0));
+            act.finish();
+            self.finished += 1;
+        }
+        let core = core_of(owner);
+        core.claimed = false;
+        core.ended = true;
+        core.forget_resume();
+        let own: Vec<Record> = core.take_own_records();
+        for record in own {
+            self.finished += 1;
+            owner.give_back(record.lane(), record.reserved());
+            guarded(owner, || record.refuse(why));
+        }
+        // SAFETY: this thread holds the gate and no handler of the object is left.
+        let state = owner.state().with_mut(|slot| unsafe { (*slot).take() });
+        guarded(owner, || drop(state));
+        owner.identity().ended(why);
+    }
+
+    /// The budget is used up: others first, if there is anything left to do here.
+    fn stand_behind(&mut self) -> bool {
+        self.drain_news();
+        let on_hold = self.gate.is_on_hold();
+        if !self.core().has_work(on_hold) {
+            return false;
+        }
+        self.look_for_waiters();
+        self.flush();
+        self.gate.class().pool.schedule_behind(self.gate.clone());
+        true
+    }
+
+    /// Nothing is ready: gives the gate up. `false` if something came in meanwhile.
+    fn go_idle(&mut self) -> bool {
+        self.look_for_waiters();
+        self.flush();
+        self.gate.inbox().release()
+    }
+
+    fn look_for_waiters(&mut self) {
+        self.core().returned = 0;
+        self.gate.serve_lines();
+    }
+
+    /// Puts what this slice counted into the node's counters.
+    fn flush(&mut self) {
+        let counters = &self.gate.class().counters;
+        for (which, count) in [(Count::Turns, &mut self.turns), (Count::Finished, &mut self.finished)] {
+            if *count != 0 {
+                counters.add(which as usize, std::mem::take(count));
+            }
+        }
+    }
+
+    fn report(&mut self, owner: &Arc<Owner>, panic: &(dyn Any + Send)) {
+        owner.class().counters.add(Count::Panics as usize, 1);
+        owner.identity().panicked(panic);
+    }
+}
+
+/// The core of an owner this thread holds.
+#[expect(clippy::mut_from_ref, reason = "the right to the owner is what makes the reference unique")]
+fn core_of(owner: &Owner) -> &mut Core {
+    // SAFETY: called only by the thread that has the right to `owner` (its own gate's holder, or the holder of
+    // the gate it is a member of while it is not idle), and the result is not kept across another call.
+    owner.core().with_mut(|core| unsafe { &mut *core })
+}
+
+/// Takes what came in for `owner` and sorts it into its places.
+fn drain(owner: &Arc<Owner>) {
+    let links = owner.inbox().take().in_order();
+    if core_of(owner).sort(links, owner.class().claims) {
+        // SAFETY: `Owner::cancel` left a strong count with the control link, which has come out.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(owner)) });
+    }
+}
+
+/// The last record of a sealed owner, once everything accepted has been handled.
+fn take_last(owner: &Arc<Owner>) -> Option<Record> {
+    if !is_to_end(owner) {
+        return None;
+    }
+    core_of(owner).last.take()
+}
+
+fn is_to_end(owner: &Arc<Owner>) -> bool {
+    let core = core_of(owner);
+    core.last.is_some()
+        && !core.claimed
+        && !core.has_work(false)
+        && [Lane::Application, Lane::Lifecycle]
+            .iter()
+            .all(|lane| owner.under_way(*lane, core.appended[*lane as usize]) == 0)
+        && owner.any_suspended().is_none()
+}
+
+/// Runs a little code of the layer above whose panic must not reach the driver.
+fn guarded(owner: &Arc<Owner>, run: impl FnOnce()) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
+        owner.class().counters.add(Count::Panics as usize, 1);
+        owner.identity().panicked(&*panic);
+    }
+}

@@ -1,0 +1,201 @@
+//! A record: one accepted piece of work, with the link by which it stands in lanes.
+//!
+//! The header is the same for every record, so that queues and the driver know nothing of message types. What
+//! the work is stays behind a table of four functions.
+
+use std::any::{Any, TypeId};
+use std::ptr::NonNull;
+
+use turnkeep_machines::lane::RECORD_OVERHEAD;
+use turnkeep_machines::pair::Lane;
+
+use crate::access::{Start, Started};
+use crate::link::{Kind, Link};
+
+/// Why a record that was accepted, or offered, is not run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The object has ended or is ending.
+    Ended,
+    /// The object was stopped by a panic of one of its handlers.
+    Panicked,
+    /// The object could not be made.
+    NotMade,
+    /// The lane is full, or others wait for its room already.
+    Full,
+    /// The record alone is larger than the lane's byte limit.
+    TooLarge,
+    /// The list of those who wait for room is at its bound.
+    TooManyWaiters,
+}
+
+/// What a record does when its turn comes.
+pub trait Work: Any + Send {
+    /// Begins the turn: makes the handler and hands it to `start`.
+    fn start(self, start: Start<'_>) -> Started;
+
+    /// The record will never run; whoever waits for it is told why.
+    fn refuse(self, why: Refusal);
+}
+
+#[repr(C)]
+pub(crate) struct Header {
+    link: Link,
+    table: &'static Table,
+    /// What it has reserved in its lane; 0 for records that need no room.
+    reserved: u64,
+    lane: Lane,
+}
+
+struct Table {
+    type_id: fn() -> TypeId,
+    start: unsafe fn(NonNull<Header>, Start<'_>) -> Started,
+    refuse: unsafe fn(NonNull<Header>, Refusal),
+    drop: unsafe fn(NonNull<Header>),
+}
+
+#[repr(C)]
+struct Whole<W> {
+    header: Header,
+    work: W,
+}
+
+struct TableOf<W>(W);
+
+impl<W: Work> TableOf<W> {
+    const TABLE: Table =
+        Table { type_id: TypeId::of::<W>, start: Self::start, refuse: Self::refuse, drop: Self::drop };
+
+    unsafe fn take(header: NonNull<Header>) -> W {
+        // SAFETY: `header` came from `Record::new::<W>` (the table is W's) and is consumed here, once.
+        unsafe { *Box::from_raw(header.cast::<Whole<W>>().as_ptr()) }.work
+    }
+
+    unsafe fn start(header: NonNull<Header>, start: Start<'_>) -> Started {
+        // SAFETY: passed on.
+        unsafe { Self::take(header) }.start(start)
+    }
+
+    unsafe fn refuse(header: NonNull<Header>, why: Refusal) {
+        // SAFETY: passed on.
+        unsafe { Self::take(header) }.refuse(why);
+    }
+
+    unsafe fn drop(header: NonNull<Header>) {
+        // SAFETY: passed on.
+        drop(unsafe { Self::take(header) });
+    }
+}
+
+/// An owned record. Dropping it drops its work unrun: whoever waits for it must learn that from the drop.
+#[derive(Debug)]
+pub struct Record(NonNull<Header>);
+
+// SAFETY: the work inside is `Send`, and a `Record` is the only owner of its allocation.
+unsafe impl Send for Record {}
+// SAFETY: a shared record gives out plain numbers only.
+unsafe impl Sync for Record {}
+
+impl Record {
+    /// A record for the application lane whose payload owns or is `payload` bytes (LANE-2).
+    pub fn application<W: Work>(payload: u64, work: W) -> Self {
+        Self::new(Lane::Application, payload.saturating_add(RECORD_OVERHEAD), work)
+    }
+
+    /// A record for the lifecycle lane.
+    pub fn lifecycle<W: Work>(payload: u64, work: W) -> Self {
+        Self::new(Lane::Lifecycle, payload.saturating_add(RECORD_OVERHEAD), work)
+    }
+
+    /// A lifecycle record whose room somebody else answers for: it is appended without admission.
+    pub fn unmetered<W: Work>(work: W) -> Self {
+        Self::new(Lane::Lifecycle, 0, work)
+    }
+
+    fn new<W: Work>(lane: Lane, reserved: u64, work: W) -> Self {
+        let header = Header { link: Link::new(Kind::Record), table: &TableOf::<W>::TABLE, reserved, lane };
+        Self(NonNull::from(Box::leak(Box::new(Whole { header, work }))).cast())
+    }
+
+    fn header(&self) -> &Header {
+        // SAFETY: we own the allocation.
+        unsafe { self.0.as_ref() }
+    }
+
+    /// The lane it is meant for.
+    #[must_use]
+    pub fn lane(&self) -> Lane {
+        self.header().lane
+    }
+
+    /// What it reserves of the lane's bytes: payload and overhead; 0 for an unmetered one.
+    #[must_use]
+    pub fn reserved(&self) -> u64 {
+        self.header().reserved
+    }
+
+    /// The work, if it is a `W`.
+    ///
+    /// # Errors
+    ///
+    /// The record itself, if it is something else.
+    pub fn into_work<W: Work>(self) -> Result<W, Self> {
+        if (self.header().table.type_id)() != TypeId::of::<W>() {
+            return Err(self);
+        }
+        // SAFETY: the table is that of a `W`, and `self` is given up.
+        Ok(unsafe { TableOf::<W>::take(self.into_raw()) })
+    }
+
+    /// Tells whoever waits for it that it will not run.
+    pub fn refuse(self, why: Refusal) {
+        let header = self.into_raw();
+        // SAFETY: ours, consumed here.
+        unsafe { (header.as_ref().table.refuse)(header, why) };
+    }
+
+    pub(crate) fn start(self, start: Start<'_>) -> Started {
+        let header = self.into_raw();
+        // SAFETY: ours, consumed here.
+        unsafe { (header.as_ref().table.start)(header, start) }
+    }
+
+    fn into_raw(self) -> NonNull<Header> {
+        let header = self.0;
+        std::mem::forget(self);
+        header
+    }
+
+    /// The link to push; the record lives on in it.
+    pub(crate) fn into_link(self) -> NonNull<Link> {
+        self.into_raw().cast()
+    }
+
+    /// The record behind a popped link.
+    ///
+    /// # Safety
+    ///
+    /// The link came from `into_link`, was popped, and is used once.
+    pub(crate) unsafe fn from_link(link: NonNull<Link>) -> Self {
+        Self(link.cast())
+    }
+
+    /// The lane and reservation of the record behind a link that is still queued.
+    ///
+    /// # Safety
+    ///
+    /// The link came from `into_link` and is alive.
+    pub(crate) unsafe fn peek(link: NonNull<Link>) -> (Lane, u64) {
+        // SAFETY: the link is the first field of a live header.
+        let header = unsafe { link.cast::<Header>().as_ref() };
+        (header.lane, header.reserved)
+    }
+}
+
+impl Drop for Record {
+    fn drop(&mut self) {
+        // SAFETY: ours; `into_raw` forgets `self`, so this runs only for records never consumed.
+        unsafe { (self.0.as_ref().table.drop)(self.0) };
+    }
+}

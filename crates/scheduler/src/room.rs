@@ -1,0 +1,184 @@
+//! Those who wait for room in an owner's lanes: first come, first served, bounded, gone without a trace.
+//!
+//! A waiting record stands here, outside the lane; the holder admits it on its sender's behalf when room
+//! comes back, in the order of arrival, so nobody can push in and nobody has to try again. The list exists
+//! only while somebody waits.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use turnkeep_machines::lane::{Limits, Refused};
+use turnkeep_machines::pair::Lane;
+
+use crate::admission::{Back, Front};
+use crate::completion::{Completer, Outcome, Wait, completion};
+use crate::owner::Owner;
+use crate::record::{Record, Refusal};
+
+/// How many senders may wait for room in one lane; one more is refused at once.
+pub const WAITERS_MAX: usize = 65_536;
+
+/// The answer to one who waits: admitted, or refused with the record given back.
+pub(crate) type Answer = Result<(), (Refusal, Record)>;
+
+struct Waiter {
+    record: Record,
+    /// `None` once the lane is sealed and the sender's wait had ended by itself: the record waits for its
+    /// sender to fetch it.
+    answer: Option<Completer<Answer>>,
+}
+
+/// The waiters of one lane, by their number in line.
+#[derive(Default)]
+pub(crate) struct Line {
+    next: u64,
+    waiters: BTreeMap<u64, Waiter>,
+}
+
+impl std::fmt::Debug for Line {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Line").field("waiters", &self.waiters.len()).finish()
+    }
+}
+
+impl Line {
+    pub(crate) fn len(&self) -> usize {
+        self.waiters.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiters.is_empty()
+    }
+
+    /// Puts a record in line.
+    pub(crate) fn queue(&mut self, record: Record) -> Result<(u64, Wait<Answer>), (Refusal, Record)> {
+        if self.waiters.len() >= WAITERS_MAX {
+            return Err((Refusal::TooManyWaiters, record));
+        }
+        let (answer, wait) = completion();
+        let number = self.next;
+        self.next += 1;
+        self.waiters.insert(number, Waiter { record, answer: Some(answer) });
+        Ok((number, wait))
+    }
+
+    /// Takes a record out of line, if it is still there.
+    pub(crate) fn leave(&mut self, number: u64) -> Option<Record> {
+        self.waiters.remove(&number).map(|waiter| waiter.record)
+    }
+
+    /// Admits as many from the front as fit now; `admit` appends each record at once, so that their order is
+    /// the order of the line. The answers are to be given outside the lock.
+    pub(crate) fn serve(
+        &mut self,
+        front: &Front,
+        back: &Back,
+        limits: Limits,
+        mut append: impl FnMut(Record),
+    ) -> Vec<Completer<Answer>> {
+        let mut served = Vec::new();
+        while let Some(first) = self.waiters.first_entry() {
+            match front.admit_waiter(back, limits, first.get().record.reserved()) {
+                Ok(()) => {
+                    let waiter = first.remove();
+                    append(waiter.record);
+                    served.extend(waiter.answer);
+                }
+                // A sealed lane is cleared by whoever sealed it.
+                Err(
+                    Refused::Sealed | Refused::Records | Refused::Bytes | Refused::Behind | Refused::TooLarge,
+                ) => {
+                    break;
+                }
+            }
+        }
+        served
+    }
+
+    /// The lane is sealed: everybody is refused and gets the record back.
+    pub(crate) fn refuse_all(&mut self, why: Refusal) {
+        for (number, waiter) in std::mem::take(&mut self.waiters) {
+            let Some(answer) = waiter.answer else { continue };
+            // A wait that expired at this very moment comes for its record itself.
+            if let Err(Err((_, record))) = answer.complete(Err((why, waiter.record))) {
+                self.waiters.insert(number, Waiter { record, answer: None });
+            }
+        }
+    }
+}
+
+/// One sender's wait for room.
+///
+/// Dropping it takes the record out of line; a record that was admitted already stays admitted.
+#[must_use = "futures do nothing unless awaited"]
+#[derive(Debug)]
+pub struct RoomWait {
+    owner: Arc<Owner>,
+    lane: Lane,
+    number: u64,
+    /// `None` once it has ended.
+    wait: Option<Wait<Answer>>,
+}
+
+impl RoomWait {
+    pub(crate) fn new(owner: Arc<Owner>, lane: Lane, number: u64, wait: Wait<Answer>) -> Self {
+        Self { owner, lane, number, wait: Some(wait) }
+    }
+
+    /// Ends the wait at `at_ns` (ticks).
+    pub fn until(mut self, at_ns: u64) -> Self {
+        self.wait = self.wait.take().map(|wait| wait.with_deadline(at_ns));
+        self
+    }
+
+    /// Blocks this thread instead of suspending a task.
+    pub fn wait_blocking(mut self) -> Result<(), NoRoom> {
+        let outcome = self.wait.take().map_or(Outcome::Dropped, Wait::wait_blocking);
+        self.conclude(outcome)
+    }
+
+    fn conclude(&mut self, outcome: Outcome<Answer>) -> Result<(), NoRoom> {
+        match outcome {
+            Outcome::Done(Ok(())) => Ok(()),
+            Outcome::Done(Err((why, record))) => Err(NoRoom::Refused(why, record)),
+            // The holder may have admitted it just before the deadline was noticed: then it is in.
+            Outcome::Expired | Outcome::Dropped => match self.owner.leave_line(self.lane, self.number) {
+                Some(record) => Err(NoRoom::Expired(record)),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// Why a wait for room ended without room. The record is given back.
+#[derive(Debug)]
+pub enum NoRoom {
+    /// The deadline passed.
+    Expired(Record),
+    /// The object does not accept it any more.
+    Refused(Refusal, Record),
+}
+
+impl Future for RoomWait {
+    type Output = Result<(), NoRoom>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let polled = self.wait.as_mut().map_or(Poll::Ready(Outcome::Dropped), |wait| Pin::new(wait).poll(cx));
+        match polled {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(outcome) => {
+                self.wait = None;
+                Poll::Ready(self.conclude(outcome))
+            }
+        }
+    }
+}
+
+impl Drop for RoomWait {
+    fn drop(&mut self) {
+        drop(self.owner.leave_line(self.lane, self.number));
+    }
+}
