@@ -50,9 +50,6 @@ fn implement(
         impl #parameters #krate::Message for #name #arguments #bounds {
             type Reply = #reply;
             type Error = #error;
-            fn heap_bytes(&self) -> u64 {
-                #krate::HeapSize::heap_bytes(self)
-            }
             #check_reply
         }
     }

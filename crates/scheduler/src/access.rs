@@ -118,8 +118,8 @@ impl<'a> Start<'a> {
     #[must_use]
     pub fn run<T: Any + Send, J: Job<T>>(self, job: J) -> Started {
         // SAFETY: reading which state there is, under the gate.
-        let owner = self.block.get().owner_arc();
-        let state = owner.state().with(|slot| unsafe { (*slot).as_ref().and_then(State::pointer) });
+        let act = self.block.get();
+        let state = act.owner().state().with(|slot| unsafe { (*slot).as_ref().and_then(State::pointer) });
         let state: NonNull<T> = match state {
             Some(state) => state,
             None => panic!("a handler was given an object of another type, or one that is not made"),
@@ -204,10 +204,27 @@ impl<T: Any + Send> Access<'_, T> {
         host_state::<S>(&self.act).is_some()
     }
 
+    /// A borrow of this access as an access.
+    pub fn reborrow(&mut self) -> Access<'_, T> {
+        Access { act: self.act, state: self.state, _turn: PhantomData }
+    }
+
     /// The object.
     #[must_use]
     pub fn owner(&self) -> &Owner {
         self.act.owner()
+    }
+
+    /// A strong count of the object.
+    #[must_use]
+    pub fn owner_arc(&self) -> Arc<Owner> {
+        self.act.owner_arc()
+    }
+
+    /// The flow this turn belongs to; 0 for none.
+    #[must_use]
+    pub fn flow(&self) -> u64 {
+        self.act.flow().get()
     }
 
     /// The owner whose gate this turn holds.

@@ -5,9 +5,9 @@
 //!
 //! # Parts
 //!
-//! * [`wheel`]: which entries are due, a pure structure that is told the time;
-//! * [`slab`]: where the entries are stored, in chunks that go back after a wave;
-//! * [`alarm`]: when the thread sleeps, and who must wake it;
+//! * `wheel`: which entries are due, a pure structure that is told the time;
+//! * `slab`: where the entries are stored, in chunks that go back after a wave;
+//! * `alarm`: when the thread sleeps, and who must wake it;
 //! * this file: the shards, the thread, the front.
 //!
 //! # Invariants

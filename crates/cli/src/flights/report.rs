@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::compare::{Difference, compare};
 use super::job::JobResult;
+use super::latency::Quantiles;
 use super::live::rate;
 use super::options::Options;
 use super::reference::{AirportTotals, Totals};
@@ -52,7 +53,7 @@ pub(crate) struct Outcome {
     #[serde(skip)]
     per_airport: BTreeMap<String, AirportTotals>,
     #[serde(skip)]
-    start_latency: (Duration, Duration),
+    start_latency: Quantiles,
     #[serde(skip)]
     differences: Vec<Difference>,
     #[serde(skip)]
@@ -99,7 +100,7 @@ impl Outcome {
             start_latency_us_p99: micros(start_latency.p99),
             matches_reference: differences.is_empty(),
             per_airport: totals.per_airport,
-            start_latency: (start_latency.p50, start_latency.p99),
+            start_latency,
             differences,
             failures: result.joins_failed,
         }
@@ -207,8 +208,13 @@ impl Outcome {
             n(self.overlaps),
             n(self.refused)
         );
-        let (p50, p99) = self.start_latency;
-        let start = format!("p50 {}, p99 {} from accepted to started", duration(p50), duration(p99));
+        let Quantiles { count, p50, p99 } = self.start_latency;
+        let start = format!(
+            "p50 {}, p99 {} from accepted to started, of {} measured",
+            duration(p50),
+            duration(p99),
+            n(count)
+        );
         let reference =
             if self.matches_reference { "the plain loop finds the same" } else { "the plain loop DIFFERS" };
         [
@@ -243,7 +249,6 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::latency::Quantiles;
     use super::super::options::Mode;
     use super::*;
 

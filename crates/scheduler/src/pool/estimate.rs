@@ -90,7 +90,8 @@ impl Patience {
     }
 }
 
-#[cfg(all(test, not(turnkeep_loom)))]
+#[cfg(test)]
+#[cfg(not(turnkeep_loom))]
 mod tests {
     use super::*;
 

@@ -8,7 +8,8 @@ mod estimate;
 mod sleep;
 mod worker;
 
-#[cfg(all(test, not(turnkeep_loom)))]
+#[cfg(test)]
+#[cfg(not(turnkeep_loom))]
 mod tests;
 
 use std::fmt;
@@ -90,16 +91,17 @@ impl Shared {
         self.stopped.load(Ordering::Acquire)
     }
 
-    /// Pushes to the shared queue and wakes a sleeper for it if `wake`.
+    /// Pushes to the shared queue, and wakes a sleeper for it or just has someone keep watch.
     fn push(&self, task: Task, wake: bool) {
         self.queue.push(task);
         if wake {
             self.sleep.announce();
         } else {
+            fence(Ordering::SeqCst);
             self.sleep.fill_post();
         }
-        // Against `stop`: either this load sees its store, or its drain sees the push.
-        fence(Ordering::SeqCst);
+        // Both ways there was a full fence, against the one of `stop`: either this load sees the mark, or the
+        // drain over there sees the push.
         if self.is_stopped() {
             drain_shared(self);
         }

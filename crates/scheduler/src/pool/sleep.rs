@@ -201,7 +201,7 @@ impl Sleep {
         self.glance().can_call()
     }
 
-    /// For whoever has just pushed to the shared queue: calls a sleeper, unless one is on the way.
+    /// For whoever has just pushed to the shared queue: a full fence, then a call unless one is on the way.
     pub(super) fn announce(&self) {
         // Against `lie_down` and `get_up`: either this load sees what they wrote, or they see the push.
         fence(Ordering::SeqCst);
@@ -326,6 +326,78 @@ fn unpark(thread: Option<Thread>) {
     }
 }
 
-#[cfg(all(test, turnkeep_loom))]
+#[cfg(test)]
+#[cfg(turnkeep_loom)]
 #[path = "sleep_loom.rs"]
 mod loom_tests;
+
+#[cfg(test)]
+#[cfg(not(turnkeep_loom))]
+mod tests {
+    use super::*;
+
+    /// All workers lie down, from the first to the last; the first, which kept watch, then resigns.
+    fn all_down(workers: usize) -> Sleep {
+        let sleep = Sleep::new(workers);
+        for me in 0..workers {
+            let watches = me == 0 && workers > 1;
+            assert_eq!(sleep.lie_down(me), if watches { Rest::Watch } else { Rest::Sound });
+        }
+        assert_eq!(sleep.lie_down(0), Rest::Sound);
+        sleep
+    }
+
+    fn has_news(sleep: &Sleep) -> Vec<usize> {
+        (0..sleep.news.len()).filter(|&me| sleep.news[me].load(Ordering::Relaxed)).collect()
+    }
+
+    #[test]
+    fn lane_14_sleep_a_sleeping_pool_keeps_no_watch_until_work_is_queued() {
+        let sleep = all_down(3);
+        sleep.announce();
+        assert_eq!(has_news(&sleep), [2]);
+        assert_eq!(sleep.get_up(2), Owed::SecondLook);
+        assert!(sleep.glance().is_unwatched());
+        sleep.fill_post();
+        assert_eq!(has_news(&sleep), [1]);
+        assert!(!sleep.glance().is_unwatched());
+    }
+
+    #[test]
+    fn lane_14_sleep_the_watcher_is_the_last_to_be_called() {
+        let sleep = all_down(3);
+        sleep.call();
+        let _ = sleep.get_up(2);
+        sleep.fill_post();
+        assert!(sleep.take_news(1));
+        sleep.call();
+        assert_eq!(has_news(&sleep), [0]);
+        let _ = sleep.get_up(0);
+        assert!(!sleep.glance().is_unwatched());
+        sleep.call();
+        assert_eq!(has_news(&sleep), [1]);
+        assert_eq!(sleep.down(), 0);
+    }
+
+    #[test]
+    fn lane_14_sleep_a_watcher_that_gets_up_hands_the_watch_on() {
+        let sleep = Sleep::new(3);
+        assert_eq!(sleep.lie_down(0), Rest::Watch);
+        assert_eq!(sleep.lie_down(1), Rest::Sound);
+        assert_eq!(sleep.get_up(0), Owed::Nothing);
+        assert_eq!(has_news(&sleep), [1]);
+        assert!(sleep.take_news(1));
+        assert_eq!(sleep.lie_down(1), Rest::Watch);
+    }
+
+    #[test]
+    fn lane_14_sleep_one_call_at_a_time() {
+        let sleep = all_down(3);
+        sleep.announce();
+        sleep.announce();
+        assert_eq!(has_news(&sleep), [2]);
+        assert_eq!(sleep.lie_down(2), Rest::Sound, "called for nothing, and all are down again");
+        sleep.announce();
+        assert_eq!(sleep.down(), 2);
+    }
+}

@@ -155,12 +155,12 @@ fn loom_lane_14_a_task_queued_by_a_worker_that_never_returns_is_found_by_the_wat
 
 #[test]
 fn loom_lane_14_the_watch_is_handed_on_when_the_watcher_finds_work() {
-    model(2, || run(3, 2, 1));
+    model(1, || run(3, 2, 1));
 }
 
 #[test]
 fn loom_lane_14_the_watch_stands_when_an_outside_push_calls_the_watcher_away() {
-    model(2, || run(3, 1, 2));
+    model(1, || run(3, 1, 2));
 }
 
 #[test]

@@ -1,0 +1,455 @@
+//! Building a node: workers, limits, timeouts, and the types it may make.
+
+use std::any::{Any, TypeId};
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use turnkeep_machines::budget;
+use turnkeep_machines::lane::{BYTES_MAX, Limits, RECORD_OVERHEAD, RECORDS_MAX};
+use turnkeep_scheduler::counters::Counters;
+use turnkeep_scheduler::io;
+use turnkeep_scheduler::owner::{Class, NodeCounters};
+use turnkeep_scheduler::pool::{Pool, PoolConfig};
+
+use crate::actor::{Actor, Handler};
+use crate::create::{AsHandler, AsSpot, LifeOf, Make, begin};
+use crate::error::{Error, ErrorKind, Failure};
+use crate::id::{Id, ObjectKind};
+use crate::locate::{InProcess, Locate};
+use crate::node::{Config, Node, NodeInner, Parts};
+use crate::send::SEND_TIMEOUT;
+use crate::spot::{Entry, Mode, Spot};
+
+/// How long an ask, a creation or a close may take when nothing else is said.
+const ASK_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a shutdown may take when nothing else is said.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The most workers a node can have.
+pub const WORKERS_MAX: usize = 1024;
+
+/// Makes an object of a type from its id.
+pub(crate) type Factory<T> = Arc<dyn Fn(&str) -> Result<T, Failure> + Send + Sync>;
+
+/// A registered type.
+pub(crate) struct TypeEntry {
+    pub(crate) name: Id,
+    pub(crate) class: Arc<Class>,
+    /// A `Factory<T>`, if there is one.
+    pub(crate) factory: Option<Box<dyn Any + Send + Sync>>,
+}
+
+/// The limits of one lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lane {
+    /// Records that may be accepted and not finished: 1 to 2,097,151.
+    pub records: u32,
+    /// Bytes they may reserve together, 256 a record beside its payload: 256 to about 549 billion.
+    pub bytes: u64,
+}
+
+impl Lane {
+    /// The application lane's default: 1,024 records, 64 MiB (LANE-1).
+    pub const APPLICATION: Self =
+        Self { records: Limits::APPLICATION.records(), bytes: Limits::APPLICATION.bytes() };
+    /// The lifecycle lane's default: 128 records, 4 MiB (LANE-1).
+    pub const LIFECYCLE: Self =
+        Self { records: Limits::LIFECYCLE.records(), bytes: Limits::LIFECYCLE.bytes() };
+
+    fn limits(self) -> Result<Limits, Error> {
+        Limits::new(self.records, self.bytes).map_err(|_| {
+            let text = format!(
+                "{} records and {} bytes: give it 1 to {RECORDS_MAX} records and {RECORD_OVERHEAD} to {BYTES_MAX} bytes",
+                self.records, self.bytes
+            );
+            Error::new(ErrorKind::InvalidOperation, "lane", "build", &text)
+        })
+    }
+}
+
+/// How a type is registered: factory, lanes, budget.
+pub struct Options<T> {
+    factory: Option<Factory<T>>,
+    application: Option<Lane>,
+    lifecycle: Option<Lane>,
+    budget: Option<Duration>,
+    _type: PhantomData<fn() -> T>,
+}
+
+impl<T> Default for Options<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<T> Options<T> {
+    /// No factory, the node's lanes and budget.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { factory: None, application: None, lifecycle: None, budget: None, _type: PhantomData }
+    }
+
+    /// Makes objects of the type from their ids. It runs in the object's first turn; an error or a panic undoes
+    /// the creation.
+    #[must_use]
+    pub fn factory(mut self, factory: impl Fn(&str) -> Result<T, Failure> + Send + Sync + 'static) -> Self {
+        self.factory = Some(Arc::new(factory));
+        self
+    }
+
+    /// The limits of the application lane.
+    #[must_use]
+    pub fn application_lane(mut self, lane: Lane) -> Self {
+        self.application = Some(lane);
+        self
+    }
+
+    /// The limits of the lifecycle lane.
+    #[must_use]
+    pub fn lifecycle_lane(mut self, lane: Lane) -> Self {
+        self.lifecycle = Some(lane);
+        self
+    }
+
+    /// How long turns may run in a row under a gate of this type before others come first, 10 ms by default
+    /// (LANE-10).
+    #[must_use]
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = Some(budget);
+        self
+    }
+}
+
+impl<T> std::fmt::Debug for Options<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Options({})", std::any::type_name::<T>())
+    }
+}
+
+/// The Entry Spot of a node that was given none: Actors are made in it, nothing else happens there.
+#[derive(Default, Debug)]
+pub struct Hall;
+
+impl Spot for Hall {
+    type Mode = Entry;
+}
+
+/// What is registered, to be built when the limits are known.
+type Register = Box<dyn FnOnce(&Building) -> Result<TypeEntry, Error> + Send>;
+/// What is made at the start.
+type Raise = Box<dyn FnOnce(&Arc<NodeInner>) -> Result<Raised, Error> + Send>;
+type Raised = std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// What types are built with.
+struct Building {
+    pool: Pool,
+    counters: Arc<NodeCounters>,
+    application: Lane,
+    lifecycle: Lane,
+    budget: Duration,
+}
+
+/// Builds a [`Node`].
+#[must_use = "a builder does nothing until `start`"]
+pub struct Builder {
+    workers: Option<usize>,
+    application: Lane,
+    lifecycle: Lane,
+    budget: Duration,
+    ask_timeout: Duration,
+    send_timeout: Duration,
+    shutdown_timeout: Duration,
+    locate: Box<dyn Locate>,
+    types: Vec<((ObjectKind, TypeId), Register)>,
+    entry: Raise,
+    entry_type: ((ObjectKind, TypeId), Register),
+    raise: Vec<Raise>,
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            workers: None,
+            application: Lane::APPLICATION,
+            lifecycle: Lane::LIFECYCLE,
+            budget: Duration::from_nanos(budget::DEFAULT_NS),
+            ask_timeout: ASK_TIMEOUT,
+            send_timeout: SEND_TIMEOUT,
+            shutdown_timeout: SHUTDOWN_TIMEOUT,
+            locate: Box::new(InProcess),
+            types: Vec::new(),
+            entry: raise_entry(Hall),
+            entry_type: registration::<Hall>(ObjectKind::Spot, "hall", Options::new(), false, false),
+            raise: Vec::new(),
+        }
+    }
+
+    /// A pool of so many workers for this node alone, 1 to 1,024. Without it the node shares the process's
+    /// pool, one worker a core, with other nodes (DOM-3).
+    pub fn workers(mut self, workers: usize) -> Self {
+        self.workers = Some(workers);
+        self
+    }
+
+    /// The application lane of types registered without one.
+    pub fn application_lane(mut self, lane: Lane) -> Self {
+        self.application = lane;
+        self
+    }
+
+    /// The lifecycle lane of types registered without one.
+    pub fn lifecycle_lane(mut self, lane: Lane) -> Self {
+        self.lifecycle = lane;
+        self
+    }
+
+    /// The time budget of types registered without one, 10 ms by default (LANE-10).
+    pub fn budget(mut self, budget: Duration) -> Self {
+        self.budget = budget;
+        self
+    }
+
+    /// How long asks, creations and closes may take when nothing else is said, 30 s by default.
+    pub fn ask_timeout(mut self, timeout: Duration) -> Self {
+        self.ask_timeout = timeout;
+        self
+    }
+
+    /// How long sends wait for room when nothing else is said, 5 s by default.
+    pub fn send_timeout(mut self, timeout: Duration) -> Self {
+        self.send_timeout = timeout;
+        self
+    }
+
+    /// How long a shutdown may take when nothing else is said, 30 s by default.
+    pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
+        self.shutdown_timeout = timeout;
+        self
+    }
+
+    /// The service that confirms which ids this node may own; by default it may own all.
+    pub fn locate(mut self, locate: impl Locate) -> Self {
+        self.locate = Box::new(locate);
+        self
+    }
+
+    /// Registers a type of Spots under a name, made with `Default`.
+    pub fn spot<S: Spot + Default>(self, name: &str) -> Self {
+        self.spot_with(name, Options::<S>::new().factory(|_| Ok(S::default())))
+    }
+
+    /// Registers a type of Spots under a name.
+    pub fn spot_with<S: Spot>(mut self, name: &str, options: Options<S>) -> Self {
+        let shares = S::Mode::SHARES_GATE;
+        self.types.push(registration::<S>(ObjectKind::Spot, name, options, shares, false));
+        self
+    }
+
+    /// Registers a type of Actors under a name, made with `Default`.
+    pub fn actor<A: Actor + Default>(self, name: &str) -> Self {
+        self.actor_with(name, Options::<A>::new().factory(|_| Ok(A::default())))
+    }
+
+    /// Registers a type of Actors under a name.
+    pub fn actor_with<A: Actor>(mut self, name: &str, options: Options<A>) -> Self {
+        self.types.push(registration::<A>(ObjectKind::Actor, name, options, false, true));
+        self
+    }
+
+    /// The Entry Spot, in place of an empty one.
+    pub fn entry<S: Spot<Mode = Entry>>(self, entry: S) -> Self {
+        self.entry_with(entry, Options::new())
+    }
+
+    /// The Entry Spot, with its lanes.
+    pub fn entry_with<S: Spot<Mode = Entry>>(mut self, entry: S, options: Options<S>) -> Self {
+        self.entry_type = registration::<S>(ObjectKind::Spot, "entry", options, false, false);
+        self.entry = raise_entry(entry);
+        self
+    }
+
+    /// A handler of the node under a name (GATE-6).
+    pub fn handler<H: Handler>(self, name: &str, handler: H) -> Self {
+        self.handler_of(ObjectKind::NodeHandler, name, handler)
+    }
+
+    /// The handler of a channel (GATE-6).
+    pub fn channel<H: Handler>(self, name: &str, handler: H) -> Self {
+        self.handler_of(ObjectKind::ChannelHandler, name, handler)
+    }
+
+    fn handler_of<H: Handler>(mut self, kind: ObjectKind, name: &str, handler: H) -> Self {
+        let key = (kind, TypeId::of::<H>());
+        if !self.types.iter().any(|(other, _)| *other == key) {
+            self.types.push(registration::<H>(
+                kind,
+                std::any::type_name::<H>(),
+                Options::new(),
+                false,
+                false,
+            ));
+        }
+        self.raise.push(raise::<AsHandler, H>(kind, name.to_owned(), handler));
+        self
+    }
+
+    /// Starts the node: its workers, the Entry Spot and the handlers.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOperation` for numbers out of range, empty or long names; `AlreadyExists` for a type or a name
+    /// registered twice; `Unavailable` if threads cannot be started.
+    pub async fn start(self) -> Result<Node, Error> {
+        let own_pool = self.workers.is_some();
+        let pool = match self.workers {
+            Some(workers) => own(workers)?,
+            None => shared()?,
+        };
+        let counters = Arc::new(Counters::new());
+        let building = Building {
+            pool: pool.clone(),
+            counters: counters.clone(),
+            application: self.application,
+            lifecycle: self.lifecycle,
+            budget: self.budget,
+        };
+        let mut types = HashMap::new();
+        for (key, register) in self.types.into_iter().chain([self.entry_type]) {
+            let entry = register(&building)?;
+            let twice = Error::new(
+                ErrorKind::AlreadyExists,
+                &entry.name,
+                "register",
+                "the type is registered twice; once is enough",
+            );
+            if types.insert(key, entry).is_some() {
+                return Err(twice);
+            }
+        }
+        let parts = Parts {
+            types,
+            config: Config {
+                ask_timeout: self.ask_timeout,
+                send_timeout: self.send_timeout,
+                shutdown_timeout: self.shutdown_timeout,
+            },
+            task_class: building.class(None, None, None, false, false)?,
+            pool,
+            own_pool,
+            counters,
+            locate: self.locate,
+        };
+        let node = Node::guarded(Arc::new(NodeInner::new(parts)));
+        let inner = node.inner();
+        for raise in std::iter::once(self.entry).chain(self.raise) {
+            raise(inner)?.await?;
+        }
+        Ok(node)
+    }
+}
+
+impl std::fmt::Debug for Builder {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Builder").field("workers", &self.workers).finish_non_exhaustive()
+    }
+}
+
+impl Building {
+    fn class(
+        &self,
+        application: Option<Lane>,
+        lifecycle: Option<Lane>,
+        budget: Option<Duration>,
+        shares_gate: bool,
+        claims: bool,
+    ) -> Result<Arc<Class>, Error> {
+        Ok(Arc::new(Class {
+            limits: [
+                application.unwrap_or(self.application).limits()?,
+                lifecycle.unwrap_or(self.lifecycle).limits()?,
+            ],
+            budget_ns: u64::try_from(budget.unwrap_or(self.budget).as_nanos()).unwrap_or(u64::MAX),
+            shares_gate,
+            claims,
+            pool: self.pool.clone(),
+            counters: self.counters.clone(),
+        }))
+    }
+}
+
+fn registration<T: Any + Send>(
+    kind: ObjectKind,
+    name: &str,
+    options: Options<T>,
+    shares_gate: bool,
+    claims: bool,
+) -> ((ObjectKind, TypeId), Register) {
+    let name = Id::new(name);
+    let register: Register = Box::new(move |building| {
+        Ok(TypeEntry {
+            name: name?,
+            class: building.class(
+                options.application,
+                options.lifecycle,
+                options.budget,
+                shares_gate,
+                claims,
+            )?,
+            factory: options.factory.map(|factory| Box::new(factory) as Box<dyn Any + Send + Sync>),
+        })
+    });
+    ((kind, TypeId::of::<T>()), register)
+}
+
+fn raise<K: LifeOf<T>, T: Any + Send>(kind: ObjectKind, name: String, state: T) -> Raise {
+    Box::new(move |node| {
+        let begun = begin::<K, T>(node, kind, &Id::new(&name)?, Make::State(state))?;
+        Ok(Box::pin(async move { begun.await.map(drop) }))
+    })
+}
+
+fn raise_entry<S: Spot<Mode = Entry>>(entry: S) -> Raise {
+    static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
+    Box::new(move |node| {
+        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let id = Id::new(&format!("entry-{number}"))?;
+        let begun = begin::<AsSpot, S>(node, ObjectKind::Spot, &id, Make::State(entry))?;
+        let node = node.clone();
+        Ok(Box::pin(async move {
+            let owner = begun.await?;
+            let _ = node.entry.set(owner);
+            Ok(())
+        }))
+    })
+}
+
+fn own(workers: usize) -> Result<Pool, Error> {
+    if workers == 0 || workers > WORKERS_MAX {
+        let text = format!("{workers} workers: give it 1 to {WORKERS_MAX}");
+        return Err(Error::new(ErrorKind::InvalidOperation, "node", "start", &text));
+    }
+    pool(workers)
+}
+
+/// The process's own pool, one worker a core, for all nodes that ask for none of their own.
+fn shared() -> Result<Pool, Error> {
+    static SHARED: Mutex<Option<Pool>> = Mutex::new(None);
+    let mut shared = SHARED.lock();
+    if let Some(pool) = &*shared {
+        return Ok(pool.clone());
+    }
+    let made = pool(std::thread::available_parallelism().map_or(1, usize::from))?;
+    *shared = Some(made.clone());
+    Ok(made)
+}
+
+fn pool(workers: usize) -> Result<Pool, Error> {
+    let config = PoolConfig { workers, name: "turnkeep".to_owned(), ..PoolConfig::default() };
+    Pool::start(config, io::handle()).map_err(|error| {
+        let text =
+            format!("its threads cannot be started: {error}; allow more threads, or ask for fewer workers");
+        Error::new(ErrorKind::Unavailable, "node", "start", &text)
+    })
+}

@@ -1,0 +1,184 @@
+//! Endings on request: close, which lets everything accepted be handled, and destroy, which does not.
+
+use std::any::Any;
+use std::future::Future;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use turnkeep_machines::wait::Manner;
+use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
+use turnkeep_scheduler::completion::{Completer, Outcome, completion};
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::record::{Record, Refusal, Work};
+
+use crate::call::{check_domain, check_wait, deadline_ns, too_late};
+use crate::caught::caught;
+use crate::create::{LifeOf, submit_lifecycle};
+use crate::envelope::panicked;
+use crate::error::{Error, ErrorKind, not_accepted};
+use crate::id::ObjectKind;
+use crate::lifecycle::Lifecycle;
+use crate::object::{object_of, report};
+use crate::spot::Closing;
+
+const CLOSE: &str = "close";
+
+type Told = Result<(), Error>;
+
+/// The lifecycle record that asks for the end.
+pub(crate) struct CloseWork<K, T> {
+    pub(crate) reason: Closing,
+    pub(crate) told: Completer<Told>,
+    pub(crate) object: Arc<Owner>,
+    pub(crate) _kind: PhantomData<fn() -> (K, T)>,
+}
+
+impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
+    fn start(self, start: Start<'_>) -> Started {
+        let object = object_of(&self.object);
+        if let Some(error) = self.objection() {
+            let _ = self.told.complete(Err(error));
+            return start.done(Ending::Done);
+        }
+        debug_assert_eq!(object.kind, K::KIND);
+        let last = LastWork::<K, T> {
+            reason: self.reason,
+            told: self.told,
+            object: self.object,
+            _kind: PhantomData,
+        };
+        start.done(Ending::Seal { last: Record::unmetered(last) })
+    }
+
+    fn refuse(self, why: Refusal) {
+        let _ = self.told.complete(Err(not_accepted(object_of(&self.object), CLOSE, why)));
+    }
+}
+
+impl<K, T> CloseWork<K, T> {
+    fn objection(&self) -> Option<Error> {
+        let object = object_of(&self.object);
+        if self.object.is_sealed() {
+            let text = "it is closing already; wait for its end, or find it again by its id";
+            return Some(Error::new(ErrorKind::NotFound, object, CLOSE, text));
+        }
+        let members = object.node.membership.count(self.object.key());
+        if object.kind == ObjectKind::Spot && members > 0 && self.reason == Closing::Requested {
+            let text = format!("{members} Actors are in it; move or close them first");
+            return Some(Error::new(ErrorKind::InvalidOperation, object, CLOSE, &text));
+        }
+        None
+    }
+}
+
+/// The last record of an object: `on_closing`, then the end.
+struct LastWork<K, T> {
+    reason: Closing,
+    told: Completer<Told>,
+    object: Arc<Owner>,
+    _kind: PhantomData<fn() -> (K, T)>,
+}
+
+impl<K: LifeOf<T>, T: Any + Send> Work for LastWork<K, T> {
+    fn start(self, start: Start<'_>) -> Started {
+        start.run::<T, _>(LastTurn::<K> { reason: self.reason, told: self.told, _kind: PhantomData })
+    }
+
+    fn refuse(self, _: Refusal) {
+        // Ended in another way meanwhile: it is gone, which is what was asked for.
+        let _ = self.told.complete(Ok(()));
+        drop(self.object);
+    }
+}
+
+struct LastTurn<K> {
+    reason: Closing,
+    told: Completer<Told>,
+    _kind: PhantomData<fn() -> K>,
+}
+
+impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
+    async fn run(self, access: Access<'_, T>) -> Ending {
+        let owner = access.owner_arc();
+        let mut turn = Lifecycle::new(access);
+        let told = match caught(K::on_closing(&mut turn, self.reason)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => {
+                let object = object_of(&owner);
+                report(
+                    || tracing::error!(%object, %failure, "on_closing failed; the object is gone all the same"),
+                );
+                let text = format!("on_closing failed: {failure}; the object is gone all the same");
+                Err(Error::new(ErrorKind::InternalFailure, object, CLOSE, &text))
+            }
+            Err(panic) => Err(panicked(&owner, "on_closing", &panic)),
+        };
+        let _ = self.told.complete(told);
+        Ending::End { why: Refusal::Ended }
+    }
+}
+
+/// Closes an object and waits until it is gone.
+pub(crate) fn close<K: LifeOf<T>, T: Any + Send>(
+    owner: Arc<Owner>,
+) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    async move {
+        let object = object_of(&owner);
+        check_domain(object, CLOSE)?;
+        check_wait(Manner::Ordinary, Some(&owner), CLOSE)?;
+        let due = deadline_ns(object.node.config.ask_timeout);
+        let (told, wait) = completion();
+        let work =
+            CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
+        submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
+        match wait.with_deadline(due).await {
+            Outcome::Done(told) => {
+                if object.end().is_some() || owner.is_sealed() {
+                    object.wait_for_end().await;
+                }
+                told
+            }
+            Outcome::Expired => {
+                Err(too_late(object, CLOSE, "before what it had accepted was handled; it closes later"))
+            }
+            Outcome::Dropped => {
+                object.wait_for_end().await;
+                Ok(())
+            }
+        }
+    }
+}
+
+/// The record that closes an object with its node.
+pub(crate) fn shutdown_record<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> Record {
+    let (told, _) = completion();
+    let work =
+        CloseWork::<K, T> { reason: Closing::Shutdown, told, object: owner.clone(), _kind: PhantomData };
+    Record::unmetered(work)
+}
+
+/// Asks for a close and does not wait.
+pub(crate) fn request_close<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> Result<(), Error> {
+    let object = object_of(owner);
+    check_domain(object, CLOSE)?;
+    let (told, _) = completion();
+    let work =
+        CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
+    owner.try_submit(Record::lifecycle(0, work)).map_err(|(why, _)| not_accepted(object, CLOSE, why))
+}
+
+/// Ends an object at its next turn boundary and waits until it is gone.
+pub(crate) fn destroy(owner: Arc<Owner>) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+    const DESTROY: &str = "destroy";
+    async move {
+        let object = object_of(&owner);
+        check_domain(object, DESTROY)?;
+        check_wait(Manner::Ordinary, Some(&owner), DESTROY)?;
+        if object.end().is_some() {
+            return Err(object.gone(DESTROY));
+        }
+        owner.cancel();
+        object.wait_for_end().await;
+        Ok(())
+    }
+}

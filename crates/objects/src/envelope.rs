@@ -1,0 +1,211 @@
+//! A message on its way: the record that carries it, and the handler's turn that it becomes.
+
+use std::marker::PhantomData;
+
+use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
+use turnkeep_scheduler::completion::Completer;
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::record::{Record, Refusal, Work};
+
+use crate::caught::{caught, caught_call};
+use crate::error::{AskError, Error, ErrorKind, ended};
+use crate::join;
+use crate::message::{Message, payload_bytes};
+use crate::node::Tally;
+use crate::object::{object_of, report};
+use crate::turn::Turn;
+
+/// A type that handles a message: the one place where work meets state.
+///
+/// ```
+/// # use turnkeep_objects::{self as turnkeep, *};
+/// # struct Landed(u64);
+/// # impl HeapSize for Land { fn heap_bytes(&self) -> u64 { 0 } }
+/// # impl Message for Land { type Reply = u64; type Error = Never; }
+/// # struct Land;
+/// # impl Spot for Landed { type Mode = SpotWide; }
+/// impl Handles<Land> for Landed {
+///     async fn handle(turn: &mut Turn<'_, Self>, _: Land) -> Result<u64, Never> {
+///         turn.0 += 1; // the gate is held
+///         Ok(turn.0)
+///     }
+/// }
+/// ```
+#[diagnostic::on_unimplemented(
+    message = "`{Self}` does not handle `{M}`",
+    label = "no `impl Handles<{M}> for {Self}` is in sight"
+)]
+pub trait Handles<M: Message>: Send + Sized + 'static {
+    /// Handles one message in a turn of its own. An ordinary `.await` keeps the gate; `turn.yielding(..)` gives
+    /// it up where the context allows.
+    ///
+    /// If the caller gives up, the handler still runs to its end (DONE-4). A panic stops the object (ERR-3).
+    fn handle(
+        turn: &mut Turn<'_, Self>,
+        message: M,
+    ) -> impl Future<Output = Result<M::Reply, M::Error>> + Send;
+}
+
+/// What a caller is told.
+pub(crate) type Answer<M> = Result<<M as Message>::Reply, Unanswered<M>>;
+
+/// Why there is no reply.
+pub(crate) enum Unanswered<M: Message> {
+    Application(M::Error),
+    Runtime(Error),
+}
+
+impl<M: Message> From<Unanswered<M>> for AskError<M> {
+    fn from(unanswered: Unanswered<M>) -> Self {
+        match unanswered {
+            Unanswered::Application(error) => Self::Application(error),
+            Unanswered::Runtime(error) => Self::Failed(error),
+        }
+    }
+}
+
+/// The work of a record that carries a message for a `T`.
+pub(crate) struct Envelope<T, M: Message> {
+    pub(crate) message: M,
+    /// Who waits for the answer; `None` for a send.
+    pub(crate) answer: Option<Completer<Answer<M>>>,
+    pub(crate) deadline_ns: u64,
+    pub(crate) flow: u64,
+    /// What the object's callers know it by, for answers when it is gone.
+    pub(crate) object: std::sync::Arc<Owner>,
+    pub(crate) _handler: PhantomData<fn() -> T>,
+}
+
+/// The record of a message for a `T`.
+pub(crate) fn record<T: Handles<M>, M: Message>(envelope: Envelope<T, M>) -> Record {
+    Record::application(payload_bytes(&envelope.message), envelope)
+}
+
+/// The message of a record that was given back.
+pub(crate) fn message_of<T: Handles<M>, M: Message>(record: Record) -> M {
+    match record.into_work::<Envelope<T, M>>() {
+        Ok(envelope) => envelope.message,
+        Err(_) => unreachable!("a record comes back with the work it was made with"),
+    }
+}
+
+impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
+    fn start(self, mut start: Start<'_>) -> Started {
+        start.serve(self.deadline_ns, self.flow);
+        start.run::<T, _>(Handling::<T, M> {
+            message: self.message,
+            answer: self.answer,
+            flow: self.flow,
+            _handler: PhantomData,
+        })
+    }
+
+    fn refuse(self, why: Refusal) {
+        let object = object_of(&self.object);
+        let error = ended(object, if self.answer.is_some() { "ask" } else { "send" }, why);
+        match self.answer {
+            Some(answer) => give(&self.object, answer, Err(Unanswered::Runtime(error))),
+            None => failed_send::<M>(&self.object, self.flow, &error),
+        }
+    }
+}
+
+/// Gives an answer; a late one is counted and changes nothing (DONE-1).
+fn give<M: Message>(owner: &Owner, answer: Completer<Answer<M>>, what: Answer<M>) {
+    if answer.complete(what).is_err() {
+        object_of(owner).node.tally(Tally::Late);
+    }
+}
+
+/// A send whose handling failed is logged and counted (ERR-2).
+fn failed_send<M: Message>(owner: &Owner, flow: u64, error: &dyn std::fmt::Display) {
+    let object = object_of(owner);
+    object.node.tally(Tally::FailedSends);
+    report(|| {
+        tracing::error!(%object, message = std::any::type_name::<M>(), flow, %error, "a send failed in its handler");
+    });
+}
+
+/// The turn of a message.
+struct Handling<T, M: Message> {
+    message: M,
+    answer: Option<Completer<Answer<M>>>,
+    flow: u64,
+    _handler: PhantomData<fn() -> T>,
+}
+
+impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
+    async fn run(self, access: Access<'_, T>) -> Ending {
+        let mut turn = Turn::new(access);
+        let handled = match caught(T::handle(&mut turn, self.message)).await {
+            Ok(Ok(reply)) => match caught_call(|| M::check_reply(&reply)) {
+                Ok(Ok(())) => Handled::Well(reply),
+                Ok(Err(bad)) => Handled::BadReply(bad.0),
+                Err(panic) => Handled::Panic(panic),
+            },
+            Ok(Err(error)) => Handled::Refusal(error),
+            Err(panic) => Handled::Panic(panic),
+        };
+        let access = turn.into_access();
+        let owner = access.owner_arc();
+        let joins = join::end_of_scope(handled.ending());
+        let (answer, ending) = conclude::<M>(&owner, handled);
+        match (self.answer, answer) {
+            (Some(waiting), answer) => give(&owner, waiting, answer),
+            (None, Ok(_)) => {}
+            (None, Err(Unanswered::Application(error))) => {
+                failed_send::<M>(&owner, self.flow, &format_args!("{error:?}"));
+            }
+            (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(&owner, self.flow, &error),
+        }
+        join::start(joins);
+        ending
+    }
+}
+
+/// How a handler ended.
+enum Handled<M: Message> {
+    Well(M::Reply),
+    BadReply(String),
+    Refusal(M::Error),
+    Panic(String),
+}
+
+impl<M: Message> Handled<M> {
+    fn ending(&self) -> turnkeep_machines::defer::Ending {
+        use turnkeep_machines::defer::Ending;
+        match self {
+            Self::Well(_) => Ending::Succeeded,
+            Self::BadReply(_) => Ending::ReplyNotEncoded,
+            Self::Refusal(_) => Ending::Failed,
+            Self::Panic(_) => Ending::Panicked,
+        }
+    }
+}
+
+fn conclude<M: Message>(owner: &Owner, handled: Handled<M>) -> (Answer<M>, Ending) {
+    let object = object_of(owner);
+    match handled {
+        Handled::Well(reply) => (Ok(reply), Ending::Done),
+        Handled::Refusal(error) => (Err(Unanswered::Application(error)), Ending::Done),
+        Handled::BadReply(why) => {
+            let text =
+                format!("the reply cannot be given out: {why}; the handler ran, its Joins were dropped");
+            let error = Error::new(ErrorKind::ProtocolError, object, "reply", &text);
+            (Err(Unanswered::Runtime(error)), Ending::Done)
+        }
+        Handled::Panic(text) => {
+            let error = panicked(owner, std::any::type_name::<M>(), &text);
+            (Err(Unanswered::Runtime(error)), Ending::End { why: Refusal::Panicked })
+        }
+    }
+}
+
+/// Reports a panic of user code and makes the error of it.
+pub(crate) fn panicked(owner: &Owner, what: &str, text: &str) -> Error {
+    let object = object_of(owner);
+    object.node.tally(Tally::Panics);
+    report(|| tracing::error!(%object, what, panic = text, "user code panicked; the object is stopped"));
+    let text = format!("the handler of {what} panicked ({text}); the object is stopped, create it again");
+    Error::new(ErrorKind::InternalFailure, object, "handle", &text)
+}

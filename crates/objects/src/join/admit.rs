@@ -1,0 +1,183 @@
+//! The target's and the source's side of a Join: admission, `on_joined_actor`, `on_leave_actor`.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use turnkeep_machines::join::Kind;
+use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
+use turnkeep_scheduler::completion::Completer;
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::record::{Record, Refusal, Work};
+
+use crate::caught::caught;
+use crate::envelope::panicked;
+use crate::error::Failure;
+use crate::lifecycle::Lifecycle;
+use crate::object::{object_of, report};
+use crate::spot::{Admission, Joining, Member, Payload, Spot};
+
+const OPEN: u8 = 0;
+const TAKEN: u8 = 1;
+const WITHDRAWN: u8 = 2;
+
+/// The request, to be decided by whoever takes it first: the target, or the asker that withdraws.
+#[derive(Clone)]
+pub(super) struct Ticket(Arc<AtomicU8>);
+
+impl Ticket {
+    pub(super) fn new() -> Self {
+        Self(Arc::new(AtomicU8::new(OPEN)))
+    }
+
+    /// The target decides now.
+    fn take(&self) -> bool {
+        self.0.compare_exchange(OPEN, TAKEN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// The asker takes it back; `false` if the target has decided.
+    pub(super) fn withdraw(&self) -> bool {
+        self.0.compare_exchange(OPEN, WITHDRAWN, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    fn is_withdrawn(&self) -> bool {
+        self.0.load(Ordering::Acquire) == WITHDRAWN
+    }
+}
+
+/// What the target decided.
+pub(super) enum Decision {
+    Committed,
+    Rejected(Option<Payload>),
+    Refused(Kind),
+}
+
+/// A request for admission.
+pub(crate) struct Admit {
+    pub(super) actor: Arc<Owner>,
+    pub(super) joining: Joining,
+    pub(super) bytes: u64,
+    pub(super) ticket: Ticket,
+    pub(super) decided: Completer<Decision>,
+    pub(super) joined: Completer<Result<(), Kind>>,
+}
+
+/// The record that asks a Spot of type `S`.
+pub(super) fn record<S: Spot>(admit: Admit) -> Record {
+    Record::lifecycle(admit.bytes, AdmitWork::<S>(admit, PhantomData))
+}
+
+struct AdmitWork<S>(Admit, PhantomData<fn() -> S>);
+
+impl<S: Spot> Work for AdmitWork<S> {
+    fn start(self, start: Start<'_>) -> Started {
+        if self.0.ticket.is_withdrawn() {
+            return start.done(Ending::Done);
+        }
+        start.run::<S, _>(self.0)
+    }
+
+    fn refuse(self, _: Refusal) {
+        let _ = self.0.decided.complete(Decision::Refused(Kind::NoTarget));
+    }
+}
+
+impl<S: Spot> Job<S> for Admit {
+    async fn run(self, access: Access<'_, S>) -> Ending {
+        let spot = access.owner_arc();
+        let mut turn = Lifecycle::new(access);
+        let Self { actor, joining, ticket, decided, joined, .. } = self;
+        let decision = match caught(S::on_actor_join(&mut turn, &joining)).await {
+            Ok(Ok(Admission::Accept)) if spot.is_sealed() => Decision::Refused(Kind::ShuttingDown),
+            Ok(Ok(Admission::Accept)) => Decision::Committed,
+            Ok(Ok(Admission::Reject(reply))) => Decision::Rejected(reply),
+            Ok(Err(failure)) => {
+                callback_failed(&spot, "on_actor_join", &failure);
+                Decision::Refused(Kind::CallbackFailed)
+            }
+            Err(panic) => {
+                let _ = decided.complete(Decision::Refused(Kind::CallbackPanicked));
+                panicked(&spot, "on_actor_join", &panic);
+                return Ending::End { why: Refusal::Panicked };
+            }
+        };
+        let committed = matches!(decision, Decision::Committed);
+        if !ticket.take() {
+            return Ending::Done;
+        }
+        if committed {
+            // Decision and commit are one step of this turn: no look-up comes between (JOIN-6).
+            object_of(&spot).node.membership.enter(&actor, &spot);
+        }
+        let _ = decided.complete(decision);
+        if !committed {
+            return Ending::Done;
+        }
+        match caught(S::on_joined_actor(&mut turn, &joining.member)).await {
+            Ok(Ok(())) => {
+                let _ = joined.complete(Ok(()));
+            }
+            Ok(Err(failure)) => {
+                callback_failed(&spot, "on_joined_actor", &failure);
+                let _ = joined.complete(Err(Kind::CallbackFailed));
+            }
+            Err(panic) => {
+                let _ = joined.complete(Err(Kind::CallbackPanicked));
+                panicked(&spot, "on_joined_actor", &panic);
+                return Ending::End { why: Refusal::Panicked };
+            }
+        }
+        Ending::Done
+    }
+}
+
+/// An Actor has left a Spot.
+pub(crate) struct Leave {
+    pub(crate) member: Member,
+    /// Who waits for the callback's end.
+    pub(crate) told: Option<Completer<Result<(), Kind>>>,
+}
+
+/// The record that tells a Spot of type `S`.
+pub(crate) fn leave_record<S: Spot>(leave: Leave) -> Record {
+    Record::unmetered(LeaveWork::<S>(leave, PhantomData))
+}
+
+struct LeaveWork<S>(Leave, PhantomData<fn() -> S>);
+
+impl<S: Spot> Work for LeaveWork<S> {
+    fn start(self, start: Start<'_>) -> Started {
+        start.run::<S, _>(self.0)
+    }
+
+    /// The Spot is gone; whoever waits learns it from the drop.
+    fn refuse(self, _: Refusal) {}
+}
+
+impl<S: Spot> Job<S> for Leave {
+    async fn run(self, access: Access<'_, S>) -> Ending {
+        let spot = access.owner_arc();
+        let mut turn = Lifecycle::new(access);
+        let (told, ending) = match caught(S::on_leave_actor(&mut turn, &self.member)).await {
+            Ok(Ok(())) => (Ok(()), Ending::Done),
+            Ok(Err(failure)) => {
+                callback_failed(&spot, "on_leave_actor", &failure);
+                (Err(Kind::CallbackFailed), Ending::Done)
+            }
+            Err(panic) => {
+                panicked(&spot, "on_leave_actor", &panic);
+                (Err(Kind::CallbackPanicked), Ending::End { why: Refusal::Panicked })
+            }
+        };
+        if let Some(waiting) = self.told {
+            let _ = waiting.complete(told);
+        }
+        ending
+    }
+}
+
+/// Reports a lifecycle callback that returned an error.
+pub(super) fn callback_failed(owner: &Owner, callback: &str, failure: &Failure) {
+    let object = object_of(owner);
+    report(|| tracing::error!(%object, callback, %failure, "a lifecycle callback failed"));
+}

@@ -1,0 +1,82 @@
+//! Who is a member of which Spot: one table, so that every look-up shows each Actor in exactly one (JOIN-6).
+
+use std::sync::Arc;
+
+use hashbrown::HashMap;
+use parking_lot::RwLock;
+use turnkeep_machines::wait::Key;
+use turnkeep_scheduler::owner::Owner;
+
+#[derive(Default)]
+struct Table {
+    /// Actor to Spot.
+    places: HashMap<usize, Arc<Owner>>,
+    /// Spot to its Actors.
+    members: HashMap<usize, HashMap<usize, Arc<Owner>>>,
+}
+
+/// The memberships of one node.
+#[derive(Default)]
+pub(crate) struct Membership(RwLock<Table>);
+
+impl Membership {
+    /// Puts an Actor into a Spot, out of the one it was in, in one step.
+    pub(crate) fn enter(&self, actor: &Arc<Owner>, spot: &Arc<Owner>) {
+        let (Key(actor_key), Key(spot_key)) = (actor.key(), spot.key());
+        let mut table = self.0.write();
+        if let Some(before) = table.places.insert(actor_key, spot.clone()) {
+            table.leave(actor_key, &before);
+        }
+        table.members.entry(spot_key).or_default().insert(actor_key, actor.clone());
+    }
+
+    /// An Actor has ended. Returns the Spot it was in.
+    pub(crate) fn remove(&self, actor: Key) -> Option<Arc<Owner>> {
+        let mut table = self.0.write();
+        let before = table.places.remove(&actor.0)?;
+        table.leave(actor.0, &before);
+        Some(before)
+    }
+
+    /// A Spot has ended: its members are in `refuge` from now on.
+    pub(crate) fn evict(&self, spot: Key, refuge: &Arc<Owner>) {
+        let mut table = self.0.write();
+        let Some(members) = table.members.remove(&spot.0) else { return };
+        for actor in members.keys() {
+            table.places.insert(*actor, refuge.clone());
+        }
+        table.members.entry(refuge.key().0).or_default().extend(members);
+    }
+
+    /// The Spot an Actor is in.
+    pub(crate) fn place(&self, actor: Key) -> Option<Arc<Owner>> {
+        self.0.read().places.get(&actor.0).cloned()
+    }
+
+    /// The Actors in a Spot.
+    pub(crate) fn members(&self, spot: Key) -> Vec<Arc<Owner>> {
+        self.0
+            .read()
+            .members
+            .get(&spot.0)
+            .map(|members| members.values().cloned().collect())
+            .unwrap_or_default()
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self, spot: Key) -> usize {
+        self.0.read().members.get(&spot.0).map_or(0, HashMap::len)
+    }
+}
+
+impl Table {
+    fn leave(&mut self, actor: usize, spot: &Owner) {
+        let key = spot.key().0;
+        if let Some(members) = self.members.get_mut(&key) {
+            members.remove(&actor);
+            if members.is_empty() {
+                self.members.remove(&key);
+            }
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! What the object layer knows of an owner: its name, its life, and where it is a member.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use tokio::sync::Notify;
+use turnkeep_scheduler::owner::{Identity, Owner};
+use turnkeep_scheduler::record::{Record, Refusal};
+
+use crate::caught::text_of;
+use crate::error::{Error, ended};
+use crate::id::{Generation, Id, ObjectKind};
+use crate::join::Leave;
+use crate::node::NodeInner;
+use crate::spot::Member;
+
+/// What can be done with an object without knowing its type.
+pub(crate) struct Hooks {
+    /// The record that tells a Spot that an Actor has left.
+    pub(crate) leave: Option<fn(Leave) -> Record>,
+    /// The record that closes it with the node.
+    pub(crate) close: fn(&Arc<Owner>) -> Record,
+}
+
+/// The identity of one life of an object.
+pub(crate) struct Object {
+    pub(crate) kind: ObjectKind,
+    pub(crate) id: Id,
+    pub(crate) generation: Generation,
+    /// The name its type was registered under.
+    pub(crate) type_name: Id,
+    /// The Rust type of its state.
+    pub(crate) type_id: TypeId,
+    /// Whether it is a Spot that shares its gate with its members.
+    pub(crate) shares_gate: bool,
+    pub(crate) node: Arc<NodeInner>,
+    /// What the layer can do with it without knowing its type.
+    pub(crate) hooks: &'static Hooks,
+    /// Set when the object is made and takes messages.
+    ready: AtomicBool,
+    /// 0 while it lives, then the reason of its end and one.
+    end: AtomicU8,
+    /// Told at the end.
+    ended: Notify,
+}
+
+impl Object {
+    #[expect(clippy::too_many_arguments, reason = "one place makes it")]
+    pub(crate) fn new(
+        kind: ObjectKind,
+        id: Id,
+        generation: Generation,
+        type_name: Id,
+        type_id: TypeId,
+        shares_gate: bool,
+        node: Arc<NodeInner>,
+        hooks: &'static Hooks,
+    ) -> Self {
+        Self {
+            kind,
+            id,
+            generation,
+            type_name,
+            type_id,
+            shares_gate,
+            node,
+            hooks,
+            ready: AtomicBool::new(false),
+            end: AtomicU8::new(0),
+            ended: Notify::new(),
+        }
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.ready.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_ready(&self) -> bool {
+        self.ready.load(Ordering::Acquire)
+    }
+
+    /// Why it ended, if it has.
+    pub(crate) fn end(&self) -> Option<Refusal> {
+        match self.end.load(Ordering::Acquire) {
+            0 => None,
+            1 => Some(Refusal::Ended),
+            2 => Some(Refusal::Panicked),
+            _ => Some(Refusal::NotMade),
+        }
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn wait_for_end(&self) -> Refusal {
+        loop {
+            let told = self.ended.notified();
+            let mut told = std::pin::pin!(told);
+            told.as_mut().enable();
+            if let Some(why) = self.end() {
+                return why;
+            }
+            told.await;
+        }
+    }
+
+    pub(crate) fn member(&self) -> Member {
+        Member { id: self.id.clone(), generation: self.generation, type_name: self.type_name.clone() }
+    }
+
+    pub(crate) fn gone(&self, operation: &str) -> Error {
+        ended(self, operation, self.end().unwrap_or(Refusal::Ended))
+    }
+}
+
+impl fmt::Display for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ({}, generation {})", self.kind, self.id, self.type_name, self.generation)
+    }
+}
+
+impl Identity for Object {
+    fn ended(&self, why: Refusal) {
+        self.node.forget(self);
+        let code = match why {
+            Refusal::Panicked => 2,
+            Refusal::NotMade => 3,
+            _ => 1,
+        };
+        self.end.store(code, Ordering::Release);
+        self.ended.notify_waiters();
+    }
+
+    fn panicked(&self, panic: &(dyn Any + Send)) {
+        report(|| {
+            tracing::error!(object = %self, panic = text_of(panic), "a destructor or a callback panicked");
+        });
+    }
+}
+
+/// The object behind an owner.
+pub(crate) fn object_of(owner: &Owner) -> &Object {
+    let identity: &dyn Any = owner.identity();
+    match identity.downcast_ref() {
+        Some(object) => object,
+        None => unreachable!("this crate makes every owner with an Object"),
+    }
+}
+
+/// Runs a log call whose failure must change no result (ERR-2).
+pub(crate) fn report(log: impl FnOnce()) {
+    let _ = crate::caught::caught_call(log);
+}

@@ -1,0 +1,28 @@
+//! Waiting until no accepted work is left: two sums of counters that only grow, looked at now and then.
+//!
+//! The sums prove quiescence (see [`turnkeep_scheduler::counters`]); no turn pays for telling that it was the
+//! last. So the wait looks at them every millisecond.
+
+use std::sync::Arc;
+
+use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::owner::Count;
+use turnkeep_scheduler::ticks;
+
+use crate::node::NodeInner;
+
+const LOOK_EVERY_NS: u64 = 1_000_000;
+
+/// Whether nothing accepted was unfinished at one moment of this call.
+pub(crate) fn is_quiet(node: &NodeInner) -> bool {
+    let finished = node.counters.sum(Count::Finished as usize);
+    let accepted = node.counters.sum(Count::Accepted as usize);
+    finished == accepted
+}
+
+/// Waits for that moment.
+pub(crate) async fn quiesce(node: Arc<NodeInner>) {
+    while !is_quiet(&node) {
+        sleep_until(ticks::after(LOOK_EVERY_NS)).await;
+    }
+}

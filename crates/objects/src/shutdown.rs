@@ -1,0 +1,93 @@
+//! The end of a node: in order and within a time, or at once.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use turnkeep_scheduler::ambient::{Domain, domain, with_turn};
+use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::ticks;
+
+use crate::ask::either;
+use crate::error::{Error, ErrorKind};
+use crate::id::ObjectKind;
+use crate::node::NodeInner;
+use crate::object::object_of;
+use crate::quiesce::{is_quiet, quiesce};
+
+/// How a shutdown went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct ShutdownReport {
+    /// Whether the time was up before all was done, so that the rest was cancelled.
+    pub forced: bool,
+    /// Objects that were cancelled instead of closed.
+    pub cancelled: usize,
+}
+
+pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<ShutdownReport, Error> {
+    let inside = with_turn(|turn| turn.is_some_and(|turn| Arc::ptr_eq(&object_of(turn.owner()).node, &node)));
+    if inside || domain() == Domain::Infrastructure {
+        let text = "a turn of the node would wait for its own end; shut it down from outside";
+        return Err(Error::new(ErrorKind::InvalidOperation, "node", "shutdown", text));
+    }
+    if !node.begin_draining() {
+        let text = "the node is shutting down or has ended already";
+        return Err(Error::new(ErrorKind::ShuttingDown, "node", "shutdown", text));
+    }
+    let due = ticks::after_duration(limit);
+    in_time(due, quiesce(node.clone())).await;
+    if is_quiet(&node) {
+        close_all(&node, due).await;
+    }
+    let cancelled = cancel_all(&node);
+    node.set_stopped();
+    Ok(ShutdownReport { forced: cancelled > 0, cancelled })
+}
+
+/// The last handle is gone: everything is cancelled.
+pub(crate) fn abandon(node: &Arc<NodeInner>) {
+    node.begin_draining();
+    node.set_stopped();
+    cancel_all(node);
+}
+
+async fn in_time(due: u64, work: impl Future<Output = ()>) {
+    either(pin!(work), pin!(sleep_until(due))).await;
+}
+
+/// Closes Spots first, while their members are valid, then Actors, then what is the node's own.
+async fn close_all(node: &Arc<NodeInner>, due: u64) {
+    let entry = node.entry.get();
+    let is_entry = |owner: &Arc<Owner>| entry.is_some_and(|entry| Arc::ptr_eq(entry, owner));
+    let spots = node.directory.all(ObjectKind::Spot).into_iter().filter(|spot| !is_entry(spot)).collect();
+    close_these(spots, due).await;
+    close_these(node.directory.all(ObjectKind::Actor), due).await;
+    let mut rest = node.directory.all(ObjectKind::NodeHandler);
+    rest.extend(node.directory.all(ObjectKind::ChannelHandler));
+    rest.extend(entry.cloned());
+    close_these(rest, due).await;
+}
+
+async fn close_these(owners: Vec<Arc<Owner>>, due: u64) {
+    for owner in &owners {
+        let _ = owner.try_submit((object_of(owner).hooks.close)(owner));
+    }
+    let ends = async {
+        for owner in &owners {
+            object_of(owner).wait_for_end().await;
+        }
+    };
+    in_time(due, ends).await;
+}
+
+/// Cancels what has not ended. Returns how many that were.
+fn cancel_all(node: &NodeInner) -> usize {
+    let kinds = [ObjectKind::Actor, ObjectKind::Spot, ObjectKind::NodeHandler, ObjectKind::ChannelHandler];
+    let left: Vec<Arc<Owner>> = kinds.iter().flat_map(|kind| node.directory.all(*kind)).collect();
+    for owner in &left {
+        owner.cancel();
+    }
+    left.len()
+}

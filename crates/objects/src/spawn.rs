@@ -1,0 +1,94 @@
+//! Tasks of the program's own on the node's workers.
+
+use std::any::TypeId;
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use turnkeep_scheduler::access::{Ending, Start, Started};
+use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::record::{Record, Refusal, Work};
+
+use crate::caught::caught;
+use crate::error::{Error, ErrorKind};
+use crate::id::{Generation, ObjectKind};
+use crate::node::NodeInner;
+use crate::object::{Hooks, Object};
+
+/// A task under way. Dropping it lets the task go on.
+///
+/// # Errors
+///
+/// `InternalFailure` if the task panicked, `ShuttingDown` if the node ended first.
+#[must_use = "dropping it lets the task go on by itself"]
+pub struct Task<R: Send + 'static>(Wait<Result<R, String>>);
+
+impl<R: Send + 'static> Future for Task<R> {
+    type Output = Result<R, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.0).poll(cx).map(|outcome| match outcome {
+            Outcome::Done(Ok(result)) => Ok(result),
+            Outcome::Done(Err(panic)) => {
+                let text = format!("the task panicked ({panic}); mend it and spawn it again");
+                Err(Error::new(ErrorKind::InternalFailure, "task", "run", &text))
+            }
+            Outcome::Expired | Outcome::Dropped => {
+                let text = "the node ended before the task; spawn it on a running node";
+                Err(Error::new(ErrorKind::ShuttingDown, "task", "run", text))
+            }
+        })
+    }
+}
+
+impl<R: Send + 'static> fmt::Debug for Task<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Task")
+    }
+}
+
+struct TaskWork<F: Future<Output: Send + 'static>> {
+    future: F,
+    told: Completer<Result<F::Output, String>>,
+}
+
+impl<F: Future<Output: Send> + Send + 'static> Work for TaskWork<F> {
+    fn start(self, start: Start<'_>) -> Started {
+        start.detached(async move {
+            let ended = caught(self.future).await;
+            let _ = self.told.complete(ended);
+            Ending::Done
+        })
+    }
+
+    /// Whoever waits learns it from the drop.
+    fn refuse(self, _: Refusal) {}
+}
+
+static NO_HOOKS: Hooks = Hooks { leave: None, close: |_| unreachable!("tasks are in no directory") };
+
+/// Runs `future` on the node's workers.
+pub(crate) fn spawn<F>(node: &Arc<NodeInner>, future: F) -> Task<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
+    let (told, wait) = completion();
+    let name = node.task_name();
+    let object = Object::new(
+        ObjectKind::Task,
+        name.clone(),
+        Generation(0),
+        name,
+        TypeId::of::<F>(),
+        false,
+        node.clone(),
+        &NO_HOOKS,
+    );
+    let owner = Owner::new(node.task_class.clone(), Box::new(object), None);
+    // A new lane takes any one record.
+    let _ = owner.try_submit(Record::application(0, TaskWork { future, told }));
+    Task(wait)
+}
