@@ -19,10 +19,9 @@ use syn::{DeriveInput, parse_macro_input};
 /// # pub struct BadReply;
 /// # pub trait HeapSize { fn heap_bytes(&self) -> u64; }
 /// # impl HeapSize for String { fn heap_bytes(&self) -> u64 { self.capacity() as u64 } }
-/// # pub trait Message {
+/// # pub trait Message: HeapSize {
 /// #     type Reply;
 /// #     type Error;
-/// #     fn heap_bytes(&self) -> u64;
 /// #     fn check_reply(_: &Self::Reply) -> Result<(), BadReply> { Ok(()) }
 /// # }
 /// # pub struct NoSuchFlight;
@@ -36,7 +35,7 @@ use syn::{DeriveInput, parse_macro_input};
 /// }
 /// # fn main() {
 /// # let delay = Delay { flight: String::with_capacity(6), answered_by: Handle };
-/// # assert_eq!(Message::heap_bytes(&delay), 6);
+/// # assert_eq!(delay.heap_bytes(), 6);
 /// # }
 /// ```
 ///

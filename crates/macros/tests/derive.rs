@@ -14,10 +14,9 @@ trait HeapSize {
     fn heap_bytes(&self) -> u64;
 }
 
-trait Message: Sized + Send + 'static {
+trait Message: HeapSize + Sized + Send + 'static {
     type Reply;
     type Error;
-    fn heap_bytes(&self) -> u64;
     fn check_reply(_reply: &Self::Reply) -> Result<(), BadReply> {
         Ok(())
     }
@@ -99,9 +98,9 @@ fn heap<T: HeapSize>(value: &T) -> u64 {
 }
 
 #[test]
-fn lane_2_derive_counts_fields_in_both_traits() {
+fn lane_2_derive_counts_fields() {
     let land = Land { flight: text(5), r#type: text(7), _opaque: Opaque };
-    assert_eq!((heap(&land), Message::heap_bytes(&land)), (12, 12));
+    assert_eq!(heap(&land), 12);
     assert_eq!(heap(&Tick), 0);
     assert_eq!(heap(&Made { line: text(3) }), 3);
     assert_eq!(heap(&Pair(text(4), Opaque)), 4);

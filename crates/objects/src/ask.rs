@@ -19,7 +19,7 @@ use turnkeep_scheduler::room::{NoRoom, RoomWait};
 use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
 };
-use crate::create::or_create;
+use crate::create::{OrCreate, or_create};
 use crate::destination::Destination;
 use crate::envelope::{Answer, Envelope, Handles, message_of, record};
 use crate::error::{AskError, Error, ErrorKind, not_accepted};
@@ -47,7 +47,7 @@ pub struct Ask<T, M: Message> {
     /// Whether a full lane is waited for.
     waits: bool,
     /// Makes the object if there is none.
-    create: Option<fn(&Destination) -> Result<Arc<Owner>, Error>>,
+    create: Option<OrCreate>,
     state: State<M>,
     _handler: PhantomData<fn() -> T>,
 }

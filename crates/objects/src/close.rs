@@ -1,7 +1,6 @@
 //! Endings on request: close, which lets everything accepted be handled, and destroy, which does not.
 
 use std::any::Any;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -119,32 +118,28 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
 }
 
 /// Closes an object and waits until it is gone.
-pub(crate) fn close<K: LifeOf<T>, T: Any + Send>(
-    owner: Arc<Owner>,
-) -> impl Future<Output = Result<(), Error>> + Send + 'static {
-    async move {
-        let object = object_of(&owner);
-        check_domain(object, CLOSE)?;
-        check_wait(Manner::Ordinary, Some(&owner), CLOSE)?;
-        let due = deadline_ns(object.node.config.ask_timeout);
-        let (told, wait) = completion();
-        let work =
-            CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
-        submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
-        match wait.with_deadline(due).await {
-            Outcome::Done(told) => {
-                if object.end().is_some() || owner.is_sealed() {
-                    object.wait_for_end().await;
-                }
-                told
-            }
-            Outcome::Expired => {
-                Err(too_late(object, CLOSE, "before what it had accepted was handled; it closes later"))
-            }
-            Outcome::Dropped => {
+pub(crate) async fn close<K: LifeOf<T>, T: Any + Send>(owner: Arc<Owner>) -> Result<(), Error> {
+    let object = object_of(&owner);
+    check_domain(object, CLOSE)?;
+    check_wait(Manner::Ordinary, Some(&owner), CLOSE)?;
+    let due = deadline_ns(object.node.config.ask_timeout);
+    let (told, wait) = completion();
+    let work =
+        CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
+    submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
+    match wait.with_deadline(due).await {
+        Outcome::Done(told) => {
+            if object.end().is_some() || owner.is_sealed() {
                 object.wait_for_end().await;
-                Ok(())
             }
+            told
+        }
+        Outcome::Expired => {
+            Err(too_late(object, CLOSE, "before what it had accepted was handled; it closes later"))
+        }
+        Outcome::Dropped => {
+            object.wait_for_end().await;
+            Ok(())
         }
     }
 }
@@ -168,17 +163,15 @@ pub(crate) fn request_close<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> 
 }
 
 /// Ends an object at its next turn boundary and waits until it is gone.
-pub(crate) fn destroy(owner: Arc<Owner>) -> impl Future<Output = Result<(), Error>> + Send + 'static {
+pub(crate) async fn destroy(owner: Arc<Owner>) -> Result<(), Error> {
     const DESTROY: &str = "destroy";
-    async move {
-        let object = object_of(&owner);
-        check_domain(object, DESTROY)?;
-        check_wait(Manner::Ordinary, Some(&owner), DESTROY)?;
-        if object.end().is_some() {
-            return Err(object.gone(DESTROY));
-        }
-        owner.cancel();
-        object.wait_for_end().await;
-        Ok(())
+    let object = object_of(&owner);
+    check_domain(object, DESTROY)?;
+    check_wait(Manner::Ordinary, Some(&owner), DESTROY)?;
+    if object.end().is_some() {
+        return Err(object.gone(DESTROY));
     }
+    owner.cancel();
+    object.wait_for_end().await;
+    Ok(())
 }

@@ -503,6 +503,9 @@ impl Birth<'_> {
     }
 }
 
+/// Makes an object that a call has not found.
+pub(crate) type OrCreate = fn(&Destination) -> Result<Arc<Owner>, Error>;
+
 /// Makes the Instance Spot of an address if there is none, without waiting until it is made.
 pub(crate) fn or_create<S: Spot>(destination: &Destination) -> Result<Arc<Owner>, Error> {
     let Destination::Address(address) = destination else {

@@ -77,13 +77,11 @@ impl<T: Any + Send, P> Lifecycle<'_, T, P> {
     }
 
     /// Computing work on the CPU pool, apart from the workers (WORK-1).
-    #[must_use]
     pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
         cpu_work(work)
     }
 
     /// A future to run on the I/O runtime; it holds no slot while it waits (WORK-1).
-    #[must_use]
     pub fn io<F>(&self, future: F) -> Work<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,

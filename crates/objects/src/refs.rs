@@ -304,7 +304,6 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// A Join of this Actor to a Spot, to be deferred by a handler.
-    #[must_use]
     pub fn join<S: Spot<Mode: Admits>>(&self, target: impl crate::join::JoinTarget<S>) -> Join {
         Join::new::<A, S>(self.owner.clone(), target.into_destination())
     }

@@ -15,7 +15,7 @@ use turnkeep_scheduler::room::RoomWait;
 
 use crate::ask::no_room_of;
 use crate::call::{check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room};
-use crate::create::or_create;
+use crate::create::{OrCreate, or_create};
 use crate::destination::Destination;
 use crate::envelope::{Envelope, Handles, message_of, record};
 use crate::error::{Error, ErrorKind, SendError, not_accepted};
@@ -41,7 +41,7 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct Send<T, M> {
     destination: Destination,
     timeout: Option<Duration>,
-    create: Option<fn(&Destination) -> Result<Arc<Owner>, Error>>,
+    create: Option<OrCreate>,
     state: State<M>,
     _handler: PhantomData<fn() -> T>,
 }

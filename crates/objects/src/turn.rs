@@ -174,13 +174,11 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
     }
 
     /// Computing work on the CPU pool, apart from the workers (WORK-1).
-    #[must_use]
     pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
         cpu_work(work)
     }
 
     /// A future to run on the I/O runtime; it holds no slot while it waits (WORK-1).
-    #[must_use]
     pub fn io<F>(&self, future: F) -> Work<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,
@@ -233,7 +231,6 @@ impl<A: Actor, P> Turn<'_, A, P> {
     }
 
     /// A Join of this Actor to a Spot, to be registered with [`defer`](Self::defer).
-    #[must_use]
     pub fn join<S: Spot<Mode: Admits>>(&self, target: impl JoinTarget<S>) -> Join {
         Join::new::<A, S>(self.access.owner_arc(), target.into_destination())
     }

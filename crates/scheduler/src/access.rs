@@ -117,8 +117,8 @@ impl<'a> Start<'a> {
     /// If the object's state is not a `T`: the layer above checks types when it resolves a name.
     #[must_use]
     pub fn run<T: Any + Send, J: Job<T>>(self, job: J) -> Started {
-        // SAFETY: reading which state there is, under the gate.
         let act = self.block.get();
+        // SAFETY: reading which state there is, under the gate.
         let state = act.owner().state().with(|slot| unsafe { (*slot).as_ref().and_then(State::pointer) });
         let state: NonNull<T> = match state {
             Some(state) => state,

@@ -605,3 +605,55 @@ unsafe fn drop_waker(data: *const ()) {
     // SAFETY: the waker's own count.
     unsafe { release(block_of(data), false) };
 }
+
+#[cfg(all(test, turnkeep_loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+
+    /// Two wakes against a holder whose handler yields: the resume link is queued once, whoever queues it.
+    #[test]
+    fn loom_yield_8_a_wake_during_the_release_queues_the_handler_once() {
+        loom::model(|| {
+            let word = Arc::new(Word(AtomicU8::new(ATTACHED)));
+            let queued = Arc::new(AtomicUsize::new(0));
+            let wakers: Vec<_> = (0..2)
+                .map(|_| {
+                    let (word, queued) = (word.clone(), queued.clone());
+                    loom::thread::spawn(move || match word.wake() {
+                        Woken::QueueLink => {
+                            queued.fetch_add(1, SeqCst);
+                        }
+                        Woken::TellGate | Woken::Nothing => {}
+                    })
+                })
+                .collect();
+            if !word.step(ATTACHED, RELEASED) {
+                assert!(word.step(NOTIFIED, QUEUED));
+                queued.fetch_add(1, SeqCst);
+            }
+            for waker in wakers {
+                waker.join().unwrap();
+            }
+            assert_eq!(queued.load(SeqCst), 1, "queued exactly once");
+            assert!(word.is(QUEUED));
+        });
+    }
+
+    /// A wake against the holder that polls again after a resume: the mark is not lost.
+    #[test]
+    fn loom_gate_9_a_wake_of_a_handler_that_is_over_changes_nothing() {
+        loom::model(|| {
+            let word = Arc::new(Word(AtomicU8::new(RELEASED)));
+            let other = word.clone();
+            let waker = loom::thread::spawn(move || other.wake() == Woken::QueueLink);
+            let before = word.0.swap(DONE, Ordering::AcqRel);
+            let queued = waker.join().unwrap();
+            assert_eq!(before == QUEUED, queued, "the block is left to the link exactly if there is one");
+            assert!(word.wake() == Woken::Nothing);
+            assert!(word.is(DONE));
+        });
+    }
+}

@@ -86,7 +86,7 @@ impl Core {
                         self.forget_resume();
                     }
                 }
-                Kind::Member | Kind::Resume => self.to_back(link),
+                Kind::Member | Kind::Resume => self.push_place(link),
                 Kind::Control => cancelled = true,
                 Kind::Marker => unreachable!("a marker is queued by its own holder only"),
             }
@@ -103,7 +103,7 @@ impl Core {
         match lane {
             Lane::Application => {
                 self.application += 1;
-                self.to_back(link);
+                self.push_place(link);
             }
             Lane::Lifecycle => {
                 // SAFETY: handed over by the inbox, in no list now.
@@ -117,12 +117,12 @@ impl Core {
         if !self.marker_queued && !self.lifecycle.is_empty() {
             self.marker_queued = true;
             let marker = NonNull::from(&self.marker);
-            self.to_back(marker);
+            self.push_place(marker);
         }
     }
 
     /// Appends a place.
-    pub(crate) fn to_back(&mut self, link: NonNull<Link>) {
+    pub(crate) fn push_place(&mut self, link: NonNull<Link>) {
         // SAFETY: the holder hands over a link that is in no list; it stays alive until popped.
         unsafe { self.queue.push_back(link) };
     }

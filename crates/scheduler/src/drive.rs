@@ -258,7 +258,7 @@ impl<'a> Holder<'a> {
             if core_of(&member).has_work(member.is_on_hold()) || is_to_end(&member) {
                 self.drain_news();
                 let link = member.into_link();
-                self.core().to_back(link);
+                self.core().push_place(link);
                 return Step::Boundary;
             }
             if member.inbox().release() {

@@ -434,7 +434,7 @@ impl Owner {
     /// Announces where the object is moving to (`None`: nowhere any more), for the rules of waiting.
     pub fn announce_move(&self, to: Option<&Owner>) {
         self.moving_to
-            .store(to.map_or(std::ptr::null(), |to| std::ptr::from_ref(to)).cast_mut(), Ordering::Release);
+            .store(to.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut(), Ordering::Release);
     }
 
     /// Where it is moving to.

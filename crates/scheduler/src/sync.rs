@@ -7,10 +7,9 @@ pub(crate) use self::real::*;
 
 #[cfg(not(turnkeep_loom))]
 mod real {
-    pub(crate) use std::sync::Arc;
     pub(crate) use std::sync::atomic;
 
-    pub(crate) use parking_lot::{Condvar, Mutex};
+    pub(crate) use parking_lot::Mutex;
 
     /// `std::cell::UnsafeCell` with the access shape that loom checks.
     #[derive(Debug, Default)]
@@ -37,6 +36,7 @@ mod real {
 #[cfg(turnkeep_loom)]
 mod model {
     pub(crate) use loom::cell::UnsafeCell;
+    #[cfg(test)]
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic;
 
@@ -54,22 +54,6 @@ mod model {
                 Ok(guard) => guard,
                 Err(poisoned) => poisoned.into_inner(),
             }
-        }
-    }
-
-    /// loom's condition variable with the shape of parking_lot's (a timed wait may end at any moment, so
-    /// the model gives it no time at all: it is a yield).
-    #[derive(Debug, Default)]
-    pub(crate) struct Condvar(loom::sync::Condvar);
-
-    impl Condvar {
-        pub(crate) fn new() -> Self {
-            Self(loom::sync::Condvar::new())
-        }
-
-        pub(crate) fn notify_one(&self) -> bool {
-            self.0.notify_one();
-            true
         }
     }
 }

@@ -18,7 +18,6 @@ fn derive_message_defaults_are_no_reply_and_no_error() {
         impl ::turnkeep::Message for Tick {
             type Reply = ();
             type Error = ::turnkeep::Never;
-            fn heap_bytes(&self) -> u64 { ::turnkeep::HeapSize::heap_bytes(self) }
         }
         #[automatically_derived]
         impl ::turnkeep::HeapSize for Tick {

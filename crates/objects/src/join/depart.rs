@@ -11,14 +11,14 @@ use std::task::Poll;
 use turnkeep_machines::join::{Effect, Join as Machine, Kind, News, Outcome, Place, State};
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
-use turnkeep_scheduler::completion::{Completer, Outcome as Ended, Wait, completion};
+use turnkeep_scheduler::completion::{Outcome as Ended, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
 
 use super::admit::{Admit, Decision, Leave, Ticket, callback_failed};
-use super::{Join, Row};
+use super::{Join, Row, Told};
 use crate::actor::{Actor, JoinCompleted, JoinOutcome};
 use crate::caught::caught;
 use crate::create::submit_lifecycle;
@@ -32,8 +32,7 @@ use crate::spot::{Joining, Payload};
 /// A Join whose turn has come.
 pub(crate) struct Move {
     join: Join,
-    /// Who waits for the result: the creator of an Actor that goes straight to a Spot.
-    told: Option<Completer<Result<(), Error>>>,
+    told: Told,
     /// Given up with the claim, at the end.
     _hold: Hold,
     /// Starts when this move is over. After the hold: the next Join of the same Actor has a hold of its own.
@@ -50,7 +49,7 @@ impl Drop for Hold {
 }
 
 impl Move {
-    pub(super) fn new(join: Join, told: Option<Completer<Result<(), Error>>>, rest: Row) -> Self {
+    pub(super) fn new(join: Join, told: Told, rest: Row) -> Self {
         let hold = Hold(join.actor.clone());
         Self { join, told, _hold: hold, _rest: rest }
     }

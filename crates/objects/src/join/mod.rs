@@ -128,7 +128,7 @@ impl fmt::Debug for Join {
 #[derive(Debug)]
 pub struct DeferError {
     /// The Join.
-    pub join: Join,
+    pub join: Box<Join>,
     /// Why not.
     pub error: Error,
 }
@@ -165,7 +165,7 @@ pub(crate) struct Registered(Join);
 /// a timeout that is none (JOIN-5). The Join comes back.
 pub fn defer(join: Join) -> Result<(), DeferError> {
     if let Err(error) = crate::call::check_timeout(Some(join.timeout), &join.target.destination, "defer") {
-        return Err(DeferError { join, error });
+        return Err(DeferError { join: Box::new(join), error });
     }
     let mut join = Some(join);
     let refused = with_turn(|turn| {
@@ -181,7 +181,7 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
     match (refused, join) {
         (Err(why), Some(join)) => {
             let error = explain(why, &join);
-            Err(DeferError { join, error })
+            Err(DeferError { join: Box::new(join), error })
         }
         _ => Ok(()),
     }
@@ -272,7 +272,10 @@ pub(crate) fn arrive_at_creation(actor: &Arc<Owner>, target: &Target) -> Wait<Re
 
 /// The Joins of one handler that have not started yet. Each starts when the one before it is over, in
 /// whatever way that comes about: dropping the row starts the next.
-struct Row(VecDeque<(Join, Option<Completer<Result<(), Error>>>)>);
+struct Row(VecDeque<(Join, Told)>);
+
+/// Who waits for the result of a Join: the creator of an Actor that goes straight to a Spot.
+type Told = Option<Completer<Result<(), Error>>>;
 
 impl Row {
     fn next(mut self) {
