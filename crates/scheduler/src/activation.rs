@@ -52,7 +52,6 @@ use crate::access::Ending;
 use crate::ambient;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
-use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 const ATTACHED: u8 = 0;
@@ -133,7 +132,7 @@ pub(crate) struct Activation {
     /// The flow it belongs to.
     flow: Cell<u64>,
     /// What the layer above keeps for this handler.
-    local: Mutex<Option<Box<dyn Any + Send>>>,
+    local: Cell<Option<Box<dyn Any + Send>>>,
     /// The size of the block.
     size: usize,
 }
@@ -254,7 +253,7 @@ impl Act {
             listed: Cell::new(false),
             deadline_ns: Cell::new(u64::MAX),
             flow: Cell::new(0),
-            local: Mutex::new(None),
+            local: Cell::new(None),
             size,
         };
         // SAFETY: the block is ours alone and large enough for a header.
@@ -329,7 +328,7 @@ impl Act {
             let drop = AssertUnwindSafe(|| unsafe { (table.drop)(self.storage()) });
             panic = ambient::in_turn(self, || catch_unwind(drop)).err();
         }
-        let local = self.local.lock().take();
+        let local = self.local.take();
         panic.or(catch_unwind(AssertUnwindSafe(|| drop(local))).err())
     }
 
@@ -452,7 +451,7 @@ impl Activation {
         &self.flow
     }
 
-    pub(crate) fn local(&self) -> &Mutex<Option<Box<dyn Any + Send>>> {
+    pub(crate) fn local(&self) -> &Cell<Option<Box<dyn Any + Send>>> {
         &self.local
     }
 }

@@ -114,7 +114,11 @@ impl Current<'_> {
 
     /// What the layer above keeps for this handler. `use_it` must not run user code.
     pub fn with_local<R>(&self, use_it: impl FnOnce(&mut Option<Box<dyn Any + Send>>) -> R) -> R {
-        use_it(&mut self.0.local().lock())
+        // Only the thread that polls the handler gets here, and `use_it` runs no user code that could again.
+        let mut local = self.0.local().take();
+        let result = use_it(&mut local);
+        self.0.local().set(local);
+        result
     }
 }
 

@@ -443,3 +443,6 @@ fn guarded(owner: &Arc<Owner>, run: impl FnOnce()) {
         owner.identity().panicked(&*panic);
     }
 }
+
+#[cfg(all(test, not(turnkeep_loom)))]
+mod tests;

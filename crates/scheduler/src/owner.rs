@@ -433,8 +433,7 @@ impl Owner {
 
     /// Announces where the object is moving to (`None`: nowhere any more), for the rules of waiting.
     pub fn announce_move(&self, to: Option<&Owner>) {
-        self.moving_to
-            .store(to.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut(), Ordering::Release);
+        self.moving_to.store(to.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut(), Ordering::Release);
     }
 
     /// Where it is moving to.
