@@ -150,7 +150,8 @@ impl Front {
     }
 }
 
-#[cfg(all(test, not(turnkeep_loom)))]
+#[cfg(test)]
+#[cfg(not(turnkeep_loom))]
 mod tests {
     use super::*;
 

@@ -138,16 +138,6 @@ mod tests {
         assert_eq!(counters.sum(FINISHED), counters.sum(ACCEPTED));
     }
 
-    /// Prints nanoseconds; run with `--release -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn bench_add() {
-        const ROUNDS: u64 = 20_000_000;
-        let counters = std::hint::black_box(Counters::<2>::new());
-        let start = std::time::Instant::now();
-        (0..ROUNDS).for_each(|_| counters.add(ACCEPTED, 1));
-        eprintln!("add {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-    }
 }
 
 #[cfg(all(test, turnkeep_loom))]

@@ -444,5 +444,6 @@ fn guarded(owner: &Arc<Owner>, run: impl FnOnce()) {
     }
 }
 
-#[cfg(all(test, not(turnkeep_loom)))]
+#[cfg(test)]
+#[cfg(not(turnkeep_loom))]
 mod tests;

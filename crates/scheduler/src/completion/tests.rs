@@ -213,48 +213,6 @@ mod plain {
         }
     }
 
-    /// Prints nanoseconds; run with `--release -- --ignored --nocapture`.
-    #[test]
-    #[ignore = "a measurement"]
-    fn bench_create_complete_poll() {
-        let context = &mut Context::from_waker(Waker::noop());
-        for _ in 0..3 {
-            const ROUNDS: u64 = 5_000_000;
-            let start = std::time::Instant::now();
-            for round in 0..ROUNDS {
-                let (completer, mut wait) = completion();
-                let _decided = std::hint::black_box(completer).complete(round);
-                let outcome = Pin::new(&mut wait).poll(context);
-                std::hint::black_box(outcome.is_ready());
-            }
-            eprintln!("create+complete+poll {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-            let start = std::time::Instant::now();
-            for round in 0..ROUNDS {
-                let (completer, mut wait) = completion();
-                let _pending = Pin::new(&mut wait).poll(context);
-                let _decided = std::hint::black_box(completer).complete(round);
-                let outcome = Pin::new(&mut wait).poll(context);
-                std::hint::black_box(outcome.is_ready());
-            }
-            eprintln!("create+poll+complete+poll {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-            let start = std::time::Instant::now();
-            let far_ns = ticks::after(3_600_000_000_000);
-            for round in 0..ROUNDS {
-                let (completer, wait) = completion();
-                let mut wait = wait.with_deadline(far_ns);
-                let _pending = Pin::new(&mut wait).poll(context);
-                let _decided = std::hint::black_box(completer).complete(round);
-                let outcome = Pin::new(&mut wait).poll(context);
-                std::hint::black_box(outcome.is_ready());
-            }
-            eprintln!("the same with a deadline {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-            let start = std::time::Instant::now();
-            for _ in 0..ROUNDS {
-                std::hint::black_box(ticks::now());
-            }
-            eprintln!("ticks::now {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-        }
-    }
 }
 
 #[cfg(turnkeep_loom)]

@@ -139,17 +139,3 @@ fn done_1_stop_ends_every_submission() {
     assert_eq!(block_on(running), CpuOutcome::Done(()));
 }
 
-/// Prints microseconds; run with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn bench_submit() {
-    const ROUNDS: u32 = 100_000;
-    let start = std::time::Instant::now();
-    block_on(async {
-        for round in 0..ROUNDS {
-            let far_ns = ticks::after(30_000_000_000);
-            assert_eq!(CpuPool::global().submit(Some(far_ns), move || round).await, CpuOutcome::Done(round));
-        }
-    });
-    eprintln!("cpu round trip {} us", start.elapsed().as_micros() as f64 / f64::from(ROUNDS));
-}

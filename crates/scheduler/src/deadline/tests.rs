@@ -140,38 +140,3 @@ fn done_1_each_registration_expires_or_is_cancelled_once() {
     }
 }
 
-/// Prints nanoseconds; run with `--release -- --ignored --nocapture`.
-#[test]
-#[ignore = "a measurement"]
-fn bench_lateness_and_register() {
-    let (told, heard) = mpsc::channel();
-    struct Late(mpsc::Sender<u64>, u64);
-    impl Expire for Late {
-        fn expire(&self) {
-            let _gone = self.0.send(ticks::now() - self.1);
-        }
-    }
-    let service = Deadlines::global();
-    for number in 0..1_000 {
-        let at_ns = ticks::after(10_000_000 + number * 777_000);
-        service.register(at_ns, Arc::new(Late(told.clone(), at_ns)));
-    }
-    drop(told);
-    let mut late: Vec<u64> = heard.iter().collect();
-    late.sort_unstable();
-    eprintln!("late ns: median {} p99 {} max {}", late[500], late[990], late[999]);
-
-    const ROUNDS: u64 = 3_000_000;
-    let target: Arc<dyn Expire> = Arc::new(Once::default());
-    let start = std::time::Instant::now();
-    for round in 0..ROUNDS {
-        let key = service.register(ticks::after(30_000_000_000 + round % 64 * 1_000_000), target.clone());
-        assert!(service.cancel(key));
-    }
-    eprintln!("register+cancel {} ns", start.elapsed().as_nanos() as f64 / ROUNDS as f64);
-    let keys: Vec<_> =
-        (0..1_000_000).map(|_| service.register(ticks::after(30_000_000_000), target.clone())).collect();
-    let start = std::time::Instant::now();
-    assert!(keys.into_iter().all(|key| service.cancel(key)));
-    eprintln!("cancel of a million {} ns", start.elapsed().as_nanos() as f64 / 1e6);
-}

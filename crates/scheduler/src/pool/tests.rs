@@ -11,7 +11,6 @@ use tokio::runtime::Runtime;
 use super::{Pool, PoolConfig, Run};
 
 mod ending;
-mod measure;
 
 /// No test waits longer than this for anything.
 const LIMIT: Duration = Duration::from_secs(5);
