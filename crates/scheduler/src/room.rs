@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use turnkeep_machines::lane::{Limits, Refused};
@@ -31,10 +32,13 @@ struct Waiter {
     answer: Option<Completer<Answer>>,
 }
 
+/// The next number in line, for all lines of the process: a list that is dropped and made again must not give
+/// out a number that a sender of the earlier one still holds.
+static NEXT: AtomicU64 = AtomicU64::new(0);
+
 /// The waiters of one lane, by their number in line.
 #[derive(Default)]
 pub(crate) struct Line {
-    next: u64,
     waiters: BTreeMap<u64, Waiter>,
 }
 
@@ -59,8 +63,8 @@ impl Line {
             return Err((Refusal::TooManyWaiters, record));
         }
         let (answer, wait) = completion();
-        let number = self.next;
-        self.next += 1;
+        // Taken under the lock of the list, so that numbers rise in the order of arrival.
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
         self.waiters.insert(number, Waiter { record, answer: Some(answer) });
         Ok((number, wait))
     }
@@ -179,6 +183,8 @@ impl Future for RoomWait {
 
 impl Drop for RoomWait {
     fn drop(&mut self) {
-        drop(self.owner.leave_line(self.lane, self.number));
+        if self.wait.is_some() {
+            drop(self.owner.leave_line(self.lane, self.number));
+        }
     }
 }

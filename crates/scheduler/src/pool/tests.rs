@@ -76,17 +76,17 @@ fn ping(workers: usize, runs: usize) {
 }
 
 #[test]
-fn lane_13_ping_a_million_slices_on_one_worker() {
+fn pool_ping_a_million_slices_on_one_worker() {
     ping(1, 1_000_000);
 }
 
 #[test]
-fn lane_13_ping_a_million_slices_on_two_workers() {
+fn pool_ping_a_million_slices_on_two_workers() {
     ping(2, 1_000_000);
 }
 
 #[test]
-fn lane_13_ping_a_million_slices_on_eight_workers() {
+fn pool_ping_a_million_slices_on_eight_workers() {
     ping(8, 1_000_000);
 }
 
@@ -255,13 +255,13 @@ fn beside_hogs(workers: usize, slice: Duration, behind: bool) {
 }
 
 #[test]
-fn lane_13_shared_tasks_run_beside_short_self_scheduling_ones() {
+fn pool_shared_tasks_run_beside_short_self_scheduling_ones() {
     beside_hogs(1, Duration::ZERO, false);
     beside_hogs(2, Duration::ZERO, false);
 }
 
 #[test]
-fn lane_13_shared_tasks_run_beside_long_self_scheduling_ones() {
+fn pool_shared_tasks_run_beside_long_self_scheduling_ones() {
     beside_hogs(1, Duration::from_micros(200), false);
     beside_hogs(2, Duration::from_micros(200), false);
 }
@@ -273,7 +273,7 @@ fn lane_10_shared_tasks_run_beside_those_that_go_behind() {
 }
 
 #[test]
-fn lane_13_local_tasks_run_beside_a_shared_queue_that_is_never_empty() {
+fn pool_local_tasks_run_beside_a_shared_queue_that_is_never_empty() {
     let (_runtime, pool) = pool(1);
     let stopped = Arc::new(AtomicBool::new(false));
     for _ in 0..4 {
@@ -290,7 +290,7 @@ fn lane_13_local_tasks_run_beside_a_shared_queue_that_is_never_empty() {
 }
 
 #[test]
-fn lane_13_local_tasks_run_in_the_order_of_their_pushes() {
+fn pool_local_tasks_run_in_the_order_of_their_pushes() {
     let (_runtime, pool) = pool(1);
     let order = Arc::new(Mutex::new(Vec::new()));
     let (told, finished) = channel();
