@@ -48,6 +48,8 @@ pub struct Ask<T, M: Message> {
     waits: bool,
     /// Makes the object if there is none.
     create: Option<OrCreate>,
+    /// Set once the request is admitted or in line for room.
+    submitted: bool,
     state: State<M>,
     _handler: PhantomData<fn() -> T>,
 }
@@ -81,6 +83,7 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             manner: Manner::Ordinary,
             waits,
             create: None,
+            submitted: false,
             state: State::New(message),
             _handler: PhantomData,
         }
@@ -176,6 +179,7 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Ask<S, M> 
     /// Makes the Instance Spot from its registered factory if there is none of that id; the request is its
     /// first message.
     pub fn or_create(mut self) -> Self {
+        self.destination = self.destination.by_id::<S>();
         self.create = Some(or_create::<S>);
         self
     }
@@ -203,7 +207,10 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                         unreachable!()
                     };
                     match self.begin(message) {
-                        Ok(next) => next,
+                        Ok(next) => {
+                            self.submitted = true;
+                            next
+                        }
                         Err((message, error)) => {
                             return Poll::Ready(Err(AskError::Refused { message, error }));
                         }
@@ -275,6 +282,10 @@ fn conclude<M: Message>(owner: &Arc<Owner>, outcome: Outcome<Answer<M>>) -> Resu
 impl<T: Handles<M>, M: Message> sealed::Sealed for Ask<T, M> {
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
+    }
+
+    fn was_submitted(&self) -> bool {
+        self.submitted
     }
 }
 impl<T: Handles<M>, M: Message> Call for Ask<T, M> {}

@@ -419,7 +419,7 @@ fn raise_entry<S: Spot<Mode = Entry>>(entry: S) -> Raise {
         let node = node.clone();
         Ok(Box::pin(async move {
             let owner = begun.await?;
-            let _ = node.entry.set(owner);
+            node.set_entry(owner);
             Ok(())
         }))
     })

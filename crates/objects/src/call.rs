@@ -11,6 +11,7 @@ use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
 
 use crate::error::{Error, ErrorKind};
+use crate::id::ObjectKind;
 use crate::join::joins_registered_for;
 use crate::node::NodeInner;
 use crate::object::object_of;
@@ -24,13 +25,18 @@ pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
     label = "yield for asks, creations, `cpu` and `io` work",
     note = "sends, publishes, closes, joins and plain futures are awaited as they are; wrap a plain future in `io`"
 )]
-pub trait Call: sealed::Sealed + Future {}
+pub trait Call: sealed::Sealed + Future + Unpin {}
 
 pub(crate) mod sealed {
     /// Only this crate's calls can be yielded for.
     pub trait Sealed {
         /// The call is about to be awaited with the gate given up.
         fn set_yielding(&mut self);
+
+        /// Whether anything was submitted: a call that was refused before has not been waited for.
+        fn was_submitted(&self) -> bool {
+            true
+        }
     }
 }
 
@@ -87,13 +93,14 @@ pub(crate) fn check_domain(object: &dyn std::fmt::Display, operation: &str) -> R
     Ok(())
 }
 
-/// Whether the node takes the call: always from inside a turn, else only while it is not shutting down.
+/// Whether the node takes the call: from outside only while it is not shutting down, from its own objects'
+/// turns until it has stopped.
 pub(crate) fn check_open(
     node: &NodeInner,
     object: &dyn std::fmt::Display,
     operation: &str,
 ) -> Result<(), Error> {
-    if node.is_open() || (domain() == Domain::Application && !node.is_stopped()) {
+    if node.is_open() || (!node.is_stopped() && is_turn_of(node)) {
         return Ok(());
     }
     let text = "the node shuts down and takes no new work; start another node";
@@ -120,11 +127,22 @@ pub(crate) fn check_wait(manner: Manner, target: Option<&Arc<Owner>>, operation:
 }
 
 fn asker(turn: &Current<'_>) -> Asker {
-    Asker {
-        owner: turn.owner().key(),
-        gate: turn.gate().key(),
-        may_yield: turn.gate().class().shares_gate && !turn.is_lifecycle(),
-    }
+    Asker { owner: turn.owner().key(), gate: turn.gate().key(), may_yield: may_yield(turn) }
+}
+
+/// Whether handlers of the running turn's context may yield.
+pub(crate) fn may_yield(turn: &Current<'_>) -> bool {
+    turn.gate().class().shares_gate && !turn.is_lifecycle()
+}
+
+/// Whether an object of the node runs, and not a task of the program's own.
+fn is_turn_of(node: &NodeInner) -> bool {
+    with_turn(|turn| {
+        turn.is_some_and(|turn| {
+            let object = object_of(turn.owner());
+            object.kind != ObjectKind::Task && std::ptr::eq(&*object.node, node)
+        })
+    })
 }
 
 fn explain(why: Refused, target: Option<&Arc<Owner>>) -> String {

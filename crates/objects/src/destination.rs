@@ -87,6 +87,13 @@ impl Destination {
         }
     }
 
+    /// Whoever has the id, also if this was one life of it.
+    pub(crate) fn by_id<T: 'static>(&self) -> Self {
+        let Self::Owner(owner) = self else { return self.clone() };
+        let object = object_of(owner);
+        Self::Address(Address::new::<T>(&object.node, object.kind, object.id.as_str()))
+    }
+
     pub(crate) fn node(&self) -> &Arc<NodeInner> {
         match self {
             Self::Owner(owner) => &object_of(owner).node,

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 use hashbrown::HashMap;
+use parking_lot::RwLock;
 use turnkeep_scheduler::ambient::{Infrastructure, as_infrastructure};
 use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
@@ -23,7 +24,7 @@ use crate::id::{Generation, Id, ObjectKind};
 use crate::join::{Leave, tell_leave};
 use crate::locate::Locate;
 use crate::membership::Membership;
-use crate::object::{Object, report};
+use crate::object::{Object, object_of, report};
 use crate::quiesce;
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::shutdown::{self, ShutdownReport};
@@ -40,12 +41,14 @@ pub(crate) enum Tally {
     FailedSends,
     /// Panics of user code.
     Panics,
+    /// Waits of handlers with the gate given up.
+    Yields,
     JoinsAccepted,
     JoinsRejected,
     JoinsFailed,
 }
 
-const TALLIES: usize = 6;
+const TALLIES: usize = 7;
 
 /// What was chosen when the node was built.
 pub(crate) struct Config {
@@ -70,8 +73,8 @@ pub(crate) struct NodeInner {
     pub(crate) counters: Arc<NodeCounters>,
     pub(crate) task_class: Arc<Class>,
     pub(crate) locate: Box<dyn Locate>,
-    /// The Entry Spot, once the node has started.
-    pub(crate) entry: std::sync::OnceLock<Arc<Owner>>,
+    /// The Entry Spot, from the start of the node to its end. The Spot has a count of the node, so it must go.
+    entry: RwLock<Option<Arc<Owner>>>,
     pub(crate) tallies: Counters<TALLIES>,
     generations: AtomicU64,
     task_name: Id,
@@ -90,7 +93,7 @@ impl NodeInner {
             counters: parts.counters,
             task_class: parts.task_class,
             locate: parts.locate,
-            entry: std::sync::OnceLock::new(),
+            entry: RwLock::new(None),
             tallies: Counters::new(),
             generations: AtomicU64::new(1),
             task_name: Id::fixed("task"),
@@ -121,6 +124,15 @@ impl NodeInner {
 
     pub(crate) fn set_stopped(&self) {
         self.state.store(STOPPED, Ordering::Release);
+    }
+
+    /// The Entry Spot, while there is one.
+    pub(crate) fn entry(&self) -> Option<Arc<Owner>> {
+        self.entry.read().clone()
+    }
+
+    pub(crate) fn set_entry(&self, entry: Arc<Owner>) {
+        *self.entry.write() = Some(entry);
     }
 
     /// The name of tasks.
@@ -160,8 +172,8 @@ impl NodeInner {
             }
         };
         self.directory.insert(kind, id, claim, make, |owner| {
-            if let (ObjectKind::Actor, Some(entry)) = (kind, self.entry.get()) {
-                self.membership.enter(owner, entry);
+            if let (ObjectKind::Actor, Some(entry)) = (kind, self.entry()) {
+                self.membership.enter(owner, &entry);
             }
             born(owner);
         })
@@ -177,11 +189,11 @@ impl NodeInner {
                     tell_leave(&spot, Leave { member: object.member(), told: None });
                 }
             }
-            ObjectKind::Spot => {
-                if let Some(entry) = self.entry.get() {
-                    self.membership.evict(owner.key(), entry);
-                }
-            }
+            ObjectKind::Spot => match self.entry() {
+                Some(entry) if Arc::ptr_eq(&entry, &owner) => *self.entry.write() = None,
+                Some(entry) => self.membership.evict(owner.key(), &entry),
+                None => {}
+            },
             _ => {}
         }
     }
@@ -270,10 +282,7 @@ impl Node {
     /// The id of the Entry Spot, issued by the runtime.
     #[must_use]
     pub fn entry_id(&self) -> String {
-        self.inner
-            .entry
-            .get()
-            .map_or_else(String::new, |entry| crate::object::object_of(entry).id.as_str().to_owned())
+        self.inner.entry().map_or_else(String::new, |entry| object_of(&entry).id.as_str().to_owned())
     }
 
     /// The Entry Spot, if it was built with that type.
@@ -289,7 +298,7 @@ impl Node {
     #[must_use]
     pub fn ids(&self, kind: ObjectKind) -> Vec<String> {
         let all = self.inner.directory.all(kind);
-        all.iter().map(|owner| crate::object::object_of(owner).id.as_str().to_owned()).collect()
+        all.iter().map(|owner| object_of(owner).id.as_str().to_owned()).collect()
     }
 
     /// How many objects of a kind there are, being made and ending ones included.
@@ -378,7 +387,7 @@ impl Node {
             accepted: of(Count::Accepted),
             finished,
             turns: of(Count::Turns),
-            yields: of(Count::Yields),
+            yields: tally(Tally::Yields),
             refused: of(Count::Refused),
             panics: of(Count::Panics) + tally(Tally::Panics),
             late: tally(Tally::Late),
@@ -406,7 +415,7 @@ pub struct Metrics {
     pub finished: u64,
     /// Turns.
     pub turns: u64,
-    /// Gates given up by a waiting handler, once for each wait of it.
+    /// Waits of handlers with the gate given up, one for each `yielding` that submitted something.
     pub yields: u64,
     /// Admissions refused at once.
     pub refused: u64,

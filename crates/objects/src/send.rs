@@ -110,6 +110,7 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Send<S, M>
     /// Makes the Instance Spot from its registered factory if there is none of that id; this is its first
     /// message.
     pub fn or_create(mut self) -> Self {
+        self.destination = self.destination.by_id::<S>();
         self.create = Some(or_create::<S>);
         self
     }

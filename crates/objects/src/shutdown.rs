@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use turnkeep_scheduler::ambient::{Domain, domain, with_turn};
 use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
 
@@ -43,6 +44,11 @@ pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<Sh
     }
     let cancelled = cancel_all(&node);
     node.set_stopped();
+    if node.own_pool && cancelled == 0 {
+        // Nothing is left to run but tasks of the program's own; the threads end before this does.
+        let pool = node.pool.clone();
+        let _ = io::infra_handle().spawn_blocking(move || pool.stop()).await;
+    }
     Ok(ShutdownReport { forced: cancelled > 0, cancelled })
 }
 
@@ -59,14 +65,14 @@ async fn in_time(due: u64, work: impl Future<Output = ()>) {
 
 /// Closes Spots first, while their members are valid, then Actors, then what is the node's own.
 async fn close_all(node: &Arc<NodeInner>, due: u64) {
-    let entry = node.entry.get();
-    let is_entry = |owner: &Arc<Owner>| entry.is_some_and(|entry| Arc::ptr_eq(entry, owner));
+    let entry = node.entry();
+    let is_entry = |owner: &Arc<Owner>| entry.as_ref().is_some_and(|entry| Arc::ptr_eq(entry, owner));
     let spots = node.directory.all(ObjectKind::Spot).into_iter().filter(|spot| !is_entry(spot)).collect();
     close_these(spots, due).await;
     close_these(node.directory.all(ObjectKind::Actor), due).await;
     let mut rest = node.directory.all(ObjectKind::NodeHandler);
     rest.extend(node.directory.all(ObjectKind::ChannelHandler));
-    rest.extend(entry.cloned());
+    rest.extend(entry.clone());
     close_these(rest, due).await;
 }
 

@@ -11,13 +11,14 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 use turnkeep_scheduler::access::{Access, Released};
+use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::ticks;
 
 use crate::actor::Actor;
-use crate::call::Call;
+use crate::call::{Call, may_yield};
 use crate::id::{Generation, ObjectKind};
 use crate::join::{DeferError, Join, JoinTarget};
-use crate::node::{Node, NodeInner};
+use crate::node::{Node, NodeInner, Tally};
 use crate::object::{Object, object_of};
 use crate::refs::{ActorAddress, ActorRef, HandlerAddress, SpotAddress, SpotRef};
 use crate::spot::{Admits, SharesGate, Spot};
@@ -89,7 +90,7 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
     /// ends with `InvalidOperation` before anything is submitted (YIELD-2).
     pub fn try_yielding<C: Call>(&mut self, mut call: C) -> Yielding<'_, C> {
         call.set_yielding();
-        Yielding(self.access.released(call))
+        Yielding(self.access.released(OneTurnLater { call, is_first: true, output: None }))
     }
 
     fn object(&self) -> &Object {
@@ -292,9 +293,48 @@ impl<T: Any + Send, P> fmt::Debug for Turn<'_, T, P> {
 
 /// A call awaited with the gate given up; see [`Turn::yielding`].
 #[must_use = "futures do nothing unless awaited"]
-pub struct Yielding<'a, C>(Released<'a, C>);
+pub struct Yielding<'a, C: Call>(Released<'a, OneTurnLater<C>>);
 
-impl<C: Future + Unpin> Future for Yielding<'_, C> {
+/// A call whose end is never taken inline: one that was submitted and has ended at once still gives the gate up
+/// and goes on in a turn of its own, behind what is queued then (YIELD-6).
+struct OneTurnLater<C: Call> {
+    call: C,
+    is_first: bool,
+    output: Option<C::Output>,
+}
+
+impl<C: Call> Unpin for OneTurnLater<C> {}
+
+impl<C: Call> Future for OneTurnLater<C> {
+    type Output = C::Output;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        if let Some(output) = self.output.take() {
+            return Poll::Ready(output);
+        }
+        let polled = Pin::new(&mut self.call).poll(cx);
+        if !std::mem::take(&mut self.is_first) || !begins_yield(&self.call) {
+            return polled;
+        }
+        if let Poll::Ready(output) = polled {
+            self.output = Some(output);
+            cx.waker().wake_by_ref();
+        }
+        Poll::Pending
+    }
+}
+
+/// Whether a call that was just polled for the first time gives the gate up; if so the yield is counted.
+fn begins_yield<C: Call>(call: &C) -> bool {
+    call.was_submitted()
+        && with_turn(|turn| {
+            let Some(turn) = turn.filter(may_yield) else { return false };
+            object_of(turn.owner()).node.tally(Tally::Yields);
+            true
+        })
+}
+
+impl<C: Call> Future for Yielding<'_, C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {

@@ -137,7 +137,6 @@ mod tests {
         counters.add(FINISHED, 1);
         assert_eq!(counters.sum(FINISHED), counters.sum(ACCEPTED));
     }
-
 }
 
 #[cfg(all(test, turnkeep_loom))]

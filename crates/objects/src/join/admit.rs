@@ -107,7 +107,13 @@ impl<S: Spot> Job<S> for Admit {
         }
         if committed {
             // Decision and commit are one step of this turn: no look-up comes between (JOIN-6).
-            object_of(&spot).node.membership.enter(&actor, &spot);
+            let node = &object_of(&spot).node;
+            node.membership.enter(&actor, &spot);
+            if object_of(&actor).is_dying() {
+                // It ended in between; whichever of the two comes second takes it out again.
+                node.membership.remove(actor.key());
+                return Ending::Done;
+            }
         }
         let _ = decided.complete(decision);
         if !committed {

@@ -212,7 +212,6 @@ mod plain {
             assert_eq!(drops.load(SeqCst), round + 1);
         }
     }
-
 }
 
 #[cfg(turnkeep_loom)]

@@ -138,4 +138,3 @@ fn done_1_stop_ends_every_submission() {
     drop(release);
     assert_eq!(block_on(running), CpuOutcome::Done(()));
 }
-

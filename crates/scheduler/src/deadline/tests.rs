@@ -139,4 +139,3 @@ fn done_1_each_registration_expires_or_is_cancelled_once() {
         assert_eq!(target.0.load(std::sync::atomic::Ordering::SeqCst), usize::from(!cancelled));
     }
 }
-
