@@ -417,7 +417,7 @@ pub struct Metrics {
     pub turns: u64,
     /// Waits of handlers with the gate given up, one for each `yielding` that submitted something.
     pub yields: u64,
-    /// Admissions refused at once.
+    /// Admissions refused, at once or after a wait for room.
     pub refused: u64,
     /// Panics of user code.
     pub panics: u64,

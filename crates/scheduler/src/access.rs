@@ -245,12 +245,6 @@ impl<T: Any + Send> Access<'_, T> {
         self.act.deadline_ns().get()
     }
 
-    /// The handler has ended, though work of its turn goes on: its record's reservation goes back now
-    /// (LANE-3), once.
-    pub fn handler_ended(&mut self) {
-        self.act.owner().give_back(self.act.lane(), self.act.reserved().replace(0));
-    }
-
     /// Waits for `future` with the gate given up. Whether the context allows that is decided by the caller.
     pub fn released<F: Future>(&mut self, future: F) -> Released<'_, F> {
         Released { act: self.act, future, _access: PhantomData }

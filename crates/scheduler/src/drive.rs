@@ -311,7 +311,6 @@ impl<'a> Holder<'a> {
     /// The handler yields: the gate is free for the next turn, its resume will come as a record (YIELD-4).
     fn release(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
         self.core().gate.give_up();
-        self.gate.class().counters.add(Count::Yields as usize, 1);
         if owner.class().claims {
             core_of(owner).claimed = true;
         }

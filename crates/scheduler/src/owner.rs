@@ -43,8 +43,6 @@ pub enum Count {
     Finished,
     /// Turns: grants of a gate.
     Turns,
-    /// Yields: gates given up by a waiting handler.
-    Yields,
     /// Admissions refused, whatever the reason.
     Refused,
     /// Panics that reached the driver.
@@ -52,7 +50,7 @@ pub enum Count {
 }
 
 /// How many kinds of [`Count`] there are.
-pub const COUNTS: usize = 6;
+pub const COUNTS: usize = 5;
 
 /// The counters of one node.
 pub type NodeCounters = Counters<COUNTS>;
@@ -175,10 +173,7 @@ impl Owner {
                 self.accept(record);
                 Ok(())
             }
-            Err(why) => {
-                self.class.counters.add(Count::Refused as usize, 1);
-                Err((refusal(why), record))
-            }
+            Err(why) => Err(self.refuse(refusal(why), record)),
         }
     }
 
@@ -199,8 +194,7 @@ impl Owner {
                 self.accept(record);
                 Ok(None)
             }
-            Err(Refused::Sealed) => Err((Refusal::Ended, record)),
-            Err(Refused::TooLarge) => Err((Refusal::TooLarge, record)),
+            Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(refusal(why), record)),
             Err(Refused::Records | Refused::Bytes | Refused::Behind) => self.wait_in_line(lane, record),
         }
     }
@@ -217,7 +211,7 @@ impl Owner {
         self.front[at].announce_waiter();
         // A seal that came first has emptied the line; one that comes later will find this waiter.
         if self.front[at].is_sealed() {
-            return Err((Refusal::Ended, record));
+            return Err(self.refuse(Refusal::Ended, record));
         }
         if first {
             let bytes = record.reserved();
@@ -228,9 +222,15 @@ impl Owner {
                 return Ok(None);
             }
         }
-        let (number, wait) = line.queue(record)?;
+        let (number, wait) = line.queue(record).map_err(|(why, record)| self.refuse(why, record))?;
         drop(lines);
         Ok(Some(RoomWait::new(self.clone(), lane, number, wait)))
+    }
+
+    /// Counts an attempt that came to nothing.
+    pub(crate) fn refuse(&self, why: Refusal, record: Record) -> (Refusal, Record) {
+        self.class.counters.add(Count::Refused as usize, 1);
+        (why, record)
     }
 
     /// Takes a record out of line; `None` if it was admitted meanwhile.

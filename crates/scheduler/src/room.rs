@@ -147,10 +147,13 @@ impl RoomWait {
     fn conclude(&mut self, outcome: Outcome<Answer>) -> Result<(), NoRoom> {
         match outcome {
             Outcome::Done(Ok(())) => Ok(()),
-            Outcome::Done(Err((why, record))) => Err(NoRoom::Refused(why, record)),
+            Outcome::Done(Err((why, record))) => {
+                let (why, record) = self.owner.refuse(why, record);
+                Err(NoRoom::Refused(why, record))
+            }
             // The holder may have admitted it just before the deadline was noticed: then it is in.
             Outcome::Expired | Outcome::Dropped => match self.owner.leave_line(self.lane, self.number) {
-                Some(record) => Err(NoRoom::Expired(record)),
+                Some(record) => Err(NoRoom::Expired(self.owner.refuse(Refusal::Full, record).1)),
                 None => Ok(()),
             },
         }
