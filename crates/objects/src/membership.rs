@@ -22,12 +22,23 @@ pub(crate) struct Membership(RwLock<Table>);
 impl Membership {
     /// Puts an Actor into a Spot, out of the one it was in, in one step.
     pub(crate) fn enter(&self, actor: &Arc<Owner>, spot: &Arc<Owner>) {
-        let (Key(actor_key), Key(spot_key)) = (actor.key(), spot.key());
+        self.0.write().enter(actor, spot);
+    }
+
+    /// As [`enter`](Self::enter), if `decide` says so. It is called with the table locked, so whoever finds the
+    /// decision made finds the membership changed.
+    pub(crate) fn enter_if(
+        &self,
+        actor: &Arc<Owner>,
+        spot: &Arc<Owner>,
+        decide: impl FnOnce() -> bool,
+    ) -> bool {
         let mut table = self.0.write();
-        if let Some(before) = table.places.insert(actor_key, spot.clone()) {
-            table.leave(actor_key, &before);
+        let entered = decide();
+        if entered {
+            table.enter(actor, spot);
         }
-        table.members.entry(spot_key).or_default().insert(actor_key, actor.clone());
+        entered
     }
 
     /// An Actor has ended. Returns the Spot it was in.
@@ -70,6 +81,14 @@ impl Membership {
 }
 
 impl Table {
+    fn enter(&mut self, actor: &Arc<Owner>, spot: &Arc<Owner>) {
+        let (Key(actor_key), Key(spot_key)) = (actor.key(), spot.key());
+        if let Some(before) = self.places.insert(actor_key, spot.clone()) {
+            self.leave(actor_key, &before);
+        }
+        self.members.entry(spot_key).or_default().insert(actor_key, actor.clone());
+    }
+
     fn leave(&mut self, actor: usize, spot: &Owner) {
         let key = spot.key().0;
         if let Some(members) = self.members.get_mut(&key) {

@@ -72,9 +72,9 @@ impl Core {
         }
     }
 
-    /// Sorts what came in into its places, in order. Returns whether news of a cancellation was among it.
+    /// Sorts what came in into its places, in order. Returns whether the owner's control link was among it.
     pub(crate) fn sort(&mut self, links: impl Iterator<Item = NonNull<Link>>, claims: bool) -> bool {
-        let mut cancelled = false;
+        let mut control = false;
         for link in links {
             // SAFETY: a link out of the inbox is alive and the holder's.
             match unsafe { link.as_ref() }.kind() {
@@ -87,11 +87,11 @@ impl Core {
                     }
                 }
                 Kind::Member | Kind::Resume => self.push_place(link),
-                Kind::Control => cancelled = true,
+                Kind::Control => control = true,
                 Kind::Marker => unreachable!("a marker is queued by its own holder only"),
             }
         }
-        cancelled
+        control
     }
 
     fn append(&mut self, link: NonNull<Link>) {

@@ -255,7 +255,9 @@ impl<'a> Holder<'a> {
             if member.inbox().has_news() {
                 drain(&member);
             }
-            if core_of(&member).has_work(member.is_on_hold()) || is_to_end(&member) {
+            // A cancellation may have come in with the news just taken: then its place is where it ends.
+            let work = core_of(&member).has_work(member.is_on_hold());
+            if work || member.is_cancelled() || is_to_end(&member) {
                 self.drain_news();
                 let link = member.into_link();
                 self.core().push_place(link);
@@ -411,8 +413,7 @@ fn core_of(owner: &Owner) -> &mut Core {
 fn drain(owner: &Arc<Owner>) {
     let links = owner.inbox().take().in_order();
     if core_of(owner).sort(links, owner.class().claims) {
-        // SAFETY: `Owner::cancel` left a strong count with the control link, which has come out.
-        drop(unsafe { Arc::from_raw(Arc::as_ptr(owner)) });
+        owner.control_seen();
     }
 }
 

@@ -106,7 +106,7 @@ pub struct Owner {
     control_out: AtomicBool,
     /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
     holds: AtomicU32,
-    /// News of the cancellation.
+    /// News for the holder: a cancellation, or a hold that is gone.
     control: Link,
     /// Those who wait for room, a line a lane; made when the first one comes.
     lines: Mutex<Option<Box<[Line; 2]>>>,
@@ -331,12 +331,7 @@ impl Owner {
     /// Ends the object at the next turn boundary: its waiting handlers are dropped, what is queued is refused.
     pub fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::SeqCst);
-        if !self.control_out.swap(true, Ordering::AcqRel) {
-            let strong = std::mem::ManuallyDrop::new(self.clone());
-            // SAFETY: the control link is part of the owner, which the count just taken keeps alive until the
-            // holder has seen the link; it is pushed once.
-            unsafe { self.push_link(NonNull::from(&strong.control)) };
-        }
+        self.nudge();
         for act in self.suspended.lock().iter() {
             act.wake();
         }
@@ -421,10 +416,31 @@ impl Owner {
         self.holds.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// One move less. To be called in a turn of the object.
-    pub fn release_hold(&self) {
+    /// One move less. Outside a turn of the object (`own_turn` is false) its holder is told to look again.
+    pub fn release_hold(self: &Arc<Self>, own_turn: bool) {
         let before = self.holds.fetch_sub(1, Ordering::AcqRel);
         debug_assert!(before > 0, "JOIN-11: a hold is released once");
+        if !own_turn {
+            self.nudge();
+        }
+    }
+
+    /// Lets whoever has the right to the owner, or gets it now, look at it again.
+    fn nudge(self: &Arc<Self>) {
+        if !self.control_out.swap(true, Ordering::AcqRel) {
+            let strong = std::mem::ManuallyDrop::new(self.clone());
+            // SAFETY: the control link is part of the owner, which the count just taken keeps alive until the
+            // holder has seen the link; the flag says that it is in no list.
+            unsafe { self.push_link(NonNull::from(&strong.control)) };
+        }
+    }
+
+    /// The control link has come out, and with it the count that `nudge` took.
+    pub(crate) fn control_seen(self: &Arc<Self>) {
+        // An exchange: whoever found the link on its way is seen with what it had to say.
+        self.control_out.swap(false, Ordering::AcqRel);
+        // SAFETY: `nudge` left a strong count with the link, which has come out.
+        drop(unsafe { Arc::from_raw(Arc::as_ptr(self)) });
     }
 
     pub(crate) fn is_on_hold(&self) -> bool {

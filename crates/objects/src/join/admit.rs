@@ -102,18 +102,15 @@ impl<S: Spot> Job<S> for Admit {
             }
         };
         let committed = matches!(decision, Decision::Committed);
-        if !ticket.take() {
+        // Decision and commit are one step: no look-up comes between, and an Actor that ends finds either its
+        // request still its own or itself moved (JOIN-6).
+        let in_time = if committed {
+            object_of(&spot).node.membership.enter_if(&actor, &spot, || ticket.take())
+        } else {
+            ticket.take()
+        };
+        if !in_time {
             return Ending::Done;
-        }
-        if committed {
-            // Decision and commit are one step of this turn: no look-up comes between (JOIN-6).
-            let node = &object_of(&spot).node;
-            node.membership.enter(&actor, &spot);
-            if object_of(&actor).is_dying() {
-                // It ended in between; whichever of the two comes second takes it out again.
-                node.membership.remove(actor.key());
-                return Ending::Done;
-            }
         }
         let _ = decided.complete(decision);
         if !committed {

@@ -11,6 +11,7 @@ use std::task::Poll;
 use turnkeep_machines::join::{Effect, Join as Machine, Kind, News, Outcome, Place, State};
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
+use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::completion::{Outcome as Ended, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
@@ -44,7 +45,8 @@ struct Hold(Arc<Owner>);
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.0.release_hold();
+        let own_turn = with_turn(|turn| turn.is_some_and(|turn| std::ptr::eq(turn.owner(), &*self.0)));
+        self.0.release_hold(own_turn);
     }
 }
 
@@ -98,8 +100,8 @@ struct Departure {
     target: Result<Arc<Owner>, Kind>,
     due: u64,
     ticket: Ticket,
-    /// Whether the source must still be told that the Actor has left.
-    owes_leave: bool,
+    /// Whether the source has been told that the Actor has left, or need not be.
+    left: bool,
     reply: Option<Payload>,
 }
 
@@ -119,7 +121,7 @@ impl Departure {
             target,
             due: ticks::after_duration(join.timeout),
             ticket: Ticket::new(),
-            owes_leave: false,
+            left: false,
             reply: None,
         }
     }
@@ -202,10 +204,7 @@ impl Departure {
 
     fn on_decision(&mut self, ended: Ended<Decision>) -> Option<Effect> {
         match ended {
-            Ended::Done(Decision::Committed) => {
-                self.owes_leave = true;
-                self.machine.on(News::Committed)
-            }
+            Ended::Done(Decision::Committed) => self.machine.on(News::Committed),
             Ended::Done(Decision::Rejected(reply)) => {
                 let has_reply = reply.is_some();
                 self.reply = reply;
@@ -226,7 +225,7 @@ impl Departure {
     }
 
     async fn ask_leave<A: Actor>(&mut self, access: &mut Access<'_, A>) -> Option<Effect> {
-        self.owes_leave = false;
+        self.left = true;
         let (told, left) = completion();
         if !tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: Some(told) }) {
             return self.machine.on(News::SourceGone);
@@ -260,10 +259,16 @@ impl Departure {
         }
     }
 
+    /// Whether the membership has changed. Once the request was withdrawn, or is found decided, that is final.
+    fn has_moved(&self) -> bool {
+        let place = object_of(&self.actor).node.membership.place(self.actor.key());
+        place.is_some_and(|place| !Arc::ptr_eq(&place, &self.source))
+    }
+
     /// The machine, with nothing left to take back.
     fn finish(self) -> (Machine, Option<Payload>) {
         let mut this = self;
-        this.owes_leave = false;
+        this.left = true;
         (this.machine.clone(), this.reply.take())
     }
 }
@@ -272,7 +277,7 @@ impl Drop for Departure {
     fn drop(&mut self) {
         self.ticket.withdraw();
         self.actor.announce_move(None);
-        if self.owes_leave {
+        if !self.left && self.has_moved() {
             tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: None });
         }
     }
