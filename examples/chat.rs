@@ -34,7 +34,7 @@ impl Spot for Room {
 
     /// Three people are a full room.
     async fn on_actor_join(turn: &mut Lifecycle<'_, Self>, joining: &Joining) -> Result<Admission, Failure> {
-        let room = turn.me();
+        let room = turn.this_spot();
         if room.members().len() >= 3 {
             return Ok(Admission::reject_with(format!("{} is full, {}", room.id(), joining.actor().id())));
         }

@@ -34,12 +34,10 @@ pub(crate) struct CloseWork<K, T> {
 
 impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
     fn start(self, start: Start<'_>) -> Started {
-        let object = object_of(&self.object);
         if let Some(error) = self.objection() {
             let _ = self.told.complete(Err(error));
             return start.done(Ending::Done);
         }
-        debug_assert_eq!(object.kind, K::KIND);
         let last = LastWork::<K, T> {
             reason: self.reason,
             told: self.told,

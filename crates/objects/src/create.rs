@@ -300,6 +300,9 @@ impl Asked {
         let id = self.address.id.clone()?;
         let due = deadline(self.timeout, node.config.ask_timeout, &self.address, CREATE)?;
         check_wait(self.manner, None, CREATE)?;
+        if let Some(target) = &into {
+            target.check_wait(self.manner, CREATE)?;
+        }
         let mut make = Some(make);
         loop {
             let entry = node.entry_of::<T>(K::KIND, &self.address)?;

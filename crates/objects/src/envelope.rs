@@ -146,7 +146,9 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
             Ok(Err(error)) => Handled::Refusal(error),
             Err(panic) => Handled::Panic(panic),
         };
-        let access = turn.into_access();
+        let mut access = turn.into_access();
+        // Before the answer: who has the reply has the room back (LANE-3).
+        access.handler_ended();
         let owner = access.owner_arc();
         let joins = join::end_of_scope(handled.ending());
         let (answer, ending) = conclude::<M>(&owner, handled);

@@ -16,6 +16,7 @@ mod builder;
 mod call;
 mod caught;
 mod close;
+mod context;
 mod create;
 mod destination;
 mod directory;

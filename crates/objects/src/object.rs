@@ -40,8 +40,6 @@ pub(crate) struct Object {
     pub(crate) hooks: &'static Hooks,
     /// Set when the object is made and takes messages.
     ready: AtomicBool,
-    /// Set when its end begins, before it leaves the membership.
-    dying: AtomicBool,
     /// 0 until it is gone, then the reason of its end.
     end: AtomicU8,
     /// Told at the end.
@@ -70,7 +68,6 @@ impl Object {
             node,
             hooks,
             ready: AtomicBool::new(false),
-            dying: AtomicBool::new(false),
             end: AtomicU8::new(0),
             ended: Notify::new(),
         }
@@ -82,11 +79,6 @@ impl Object {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
-    }
-
-    /// Whether its end has begun: it will not be, or is no more, a member of any Spot.
-    pub(crate) fn is_dying(&self) -> bool {
-        self.dying.load(Ordering::Acquire)
     }
 
     /// Why it ended, if it has.
@@ -129,7 +121,6 @@ impl fmt::Display for Object {
 
 impl Identity for Object {
     fn ended(&self, why: Refusal) {
-        self.dying.store(true, Ordering::Release);
         self.node.forget(self);
         let code = match why {
             Refusal::Panicked => 2,

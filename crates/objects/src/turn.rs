@@ -6,7 +6,6 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -14,11 +13,12 @@ use turnkeep_scheduler::access::{Access, Released};
 use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::ticks;
 
-use crate::actor::Actor;
+use crate::actor::{Actor, Handler};
 use crate::call::{Call, may_yield};
+use crate::context::context;
 use crate::id::{Generation, ObjectKind};
 use crate::join::{DeferError, Join, JoinTarget};
-use crate::node::{Node, NodeInner, Tally};
+use crate::node::{Node, Tally};
 use crate::object::{Object, object_of};
 use crate::refs::{ActorAddress, ActorRef, HandlerAddress, SpotAddress, SpotRef};
 use crate::spot::{Admits, SharesGate, Spot};
@@ -59,6 +59,8 @@ pub trait Yields {}
 impl<S: Spot<Mode: SharesGate>> Yields for Turn<'_, S, ()> {}
 impl<A: Actor, S: Spot<Mode: SharesGate>> Yields for Turn<'_, A, S> {}
 
+context!(Turn);
+
 impl<'t, T: Any + Send> Turn<'t, T> {
     pub(crate) fn new(access: Access<'t, T>) -> Self {
         Self { access, _place: PhantomData }
@@ -70,11 +72,6 @@ impl<'t, T: Any + Send> Turn<'t, T> {
 }
 
 impl<T: Any + Send, P> Turn<'_, T, P> {
-    /// The state, for borrows of several fields at once.
-    pub fn state(&mut self) -> &mut T {
-        self.access.state_mut()
-    }
-
     /// Waits for a call with the gate given up: other turns run meanwhile, so read the state again afterwards.
     ///
     /// The end of the wait is queued behind what is in the Spot's queue then and needs no room (YIELD-6). If
@@ -90,23 +87,9 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
     /// ends with `InvalidOperation` before anything is submitted (YIELD-2).
     pub fn try_yielding<C: Call>(&mut self, mut call: C) -> Yielding<'_, C> {
         call.set_yielding();
-        Yielding(self.access.released(OneTurnLater { call, is_first: true, output: None }))
-    }
-
-    fn object(&self) -> &Object {
-        object_of(self.access.owner())
-    }
-
-    /// The id of the object.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        self.object().id.as_str()
-    }
-
-    /// Which life of that id this is.
-    #[must_use]
-    pub fn generation(&self) -> Generation {
-        self.object().generation
+        // A call that was begun as an ordinary wait is not refused any more; then the gate is simply kept.
+        let releases = self.access.gate().class().shares_gate;
+        Yielding(self.access.released_if(releases, OneTurnLater { call, is_first: true, output: None }))
     }
 
     /// The number of this turn's grant; no other turn of the gate ever has it (GATE-9). It changes over a
@@ -140,53 +123,6 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
         self.access.flow()
     }
 
-    fn inner(&self) -> Arc<NodeInner> {
-        self.object().node.clone()
-    }
-
-    /// The node the object lives on.
-    #[must_use]
-    pub fn node(&self) -> Node {
-        Node::from_inner(self.inner())
-    }
-
-    /// Whoever is the Spot of that id.
-    #[must_use]
-    pub fn spot<S: Spot>(&self, id: &str) -> SpotAddress<S> {
-        SpotAddress::new(&self.inner(), id)
-    }
-
-    /// Whoever is the Actor of that id.
-    #[must_use]
-    pub fn actor<A: Actor>(&self, id: &str) -> ActorAddress<A> {
-        ActorAddress::new(&self.inner(), id)
-    }
-
-    /// The handler of a channel.
-    #[must_use]
-    pub fn channel<H: crate::actor::Handler>(&self, name: &str) -> HandlerAddress<H> {
-        HandlerAddress::new(&self.inner(), ObjectKind::ChannelHandler, name)
-    }
-
-    /// A handler of the node.
-    #[must_use]
-    pub fn handler<H: crate::actor::Handler>(&self, name: &str) -> HandlerAddress<H> {
-        HandlerAddress::new(&self.inner(), ObjectKind::NodeHandler, name)
-    }
-
-    /// Computing work on the CPU pool, apart from the workers (WORK-1).
-    pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
-        cpu_work(work)
-    }
-
-    /// A future to run on the I/O runtime; it holds no slot while it waits (WORK-1).
-    pub fn io<F>(&self, future: F) -> Work<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        io_work(future)
-    }
-
     /// Registers a Join that starts when this handler has ended well: an ordinary call, nothing is looked up
     /// (JOIN-1).
     ///
@@ -199,16 +135,11 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
 }
 
 impl<S: Spot> Turn<'_, S, ()> {
-    /// A reference to this Spot.
-    #[must_use]
-    pub fn me(&self) -> SpotRef<S> {
-        SpotRef::from_owner(self.access.owner_arc())
-    }
-
     /// The ids of the Actors in this Spot.
     #[must_use]
     pub fn members(&self) -> Vec<String> {
-        self.inner()
+        self.object()
+            .node
             .membership
             .members(self.access.owner().key())
             .iter()
@@ -218,31 +149,9 @@ impl<S: Spot> Turn<'_, S, ()> {
 }
 
 impl<A: Actor, P> Turn<'_, A, P> {
-    /// A reference to this Actor.
-    #[must_use]
-    pub fn itself(&self) -> ActorRef<A> {
-        ActorRef::from_owner(self.access.owner_arc())
-    }
-
-    /// The id of the Spot the Actor is in.
-    #[must_use]
-    pub fn place(&self) -> Option<String> {
-        let spot = self.inner().membership.place(self.access.owner().key())?;
-        Some(object_of(&spot).id.as_str().to_owned())
-    }
-
     /// A Join of this Actor to a Spot, to be registered with [`defer`](Self::defer).
     pub fn join<S: Spot<Mode: Admits>>(&self, target: impl JoinTarget<S>) -> Join {
         Join::new::<A, S>(self.access.owner_arc(), target.into_destination())
-    }
-
-    /// The turn as that of a member of a Spot of type `S`, if the Actor is in one: then the Spot's state is
-    /// reachable too, and the turn can yield.
-    pub fn within<S: Spot<Mode: SharesGate>>(&mut self) -> Option<Turn<'_, A, S>> {
-        if !self.access.is_within::<S>() {
-            return None;
-        }
-        Some(Turn { access: self.access.reborrow(), _place: PhantomData })
     }
 }
 
@@ -263,31 +172,6 @@ impl<A: Actor, S: Spot> Turn<'_, A, S> {
             Some(both) => both,
             None => panic!("the Spot this handler was in was stopped while the handler waited"),
         }
-    }
-
-    /// The states of the Actor and of the Spot; `None` if the Spot was stopped while this handler yielded.
-    pub fn try_both(&mut self) -> Option<(&mut A, &mut S)> {
-        self.access.both::<S>()
-    }
-}
-
-impl<T: Any + Send, P> Deref for Turn<'_, T, P> {
-    type Target = T;
-
-    fn deref(&self) -> &T {
-        self.access.state()
-    }
-}
-
-impl<T: Any + Send, P> DerefMut for Turn<'_, T, P> {
-    fn deref_mut(&mut self) -> &mut T {
-        self.access.state_mut()
-    }
-}
-
-impl<T: Any + Send, P> fmt::Debug for Turn<'_, T, P> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Turn({})", self.object())
     }
 }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use turnkeep_machines::defer::{Ending, Limits, Refused, Scope, Verdict};
+use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::ambient::{Current, with_turn};
 use turnkeep_scheduler::completion::{Completer, Wait, completion};
 use turnkeep_scheduler::owner::Owner;
@@ -21,6 +22,7 @@ pub(crate) use self::depart::tell_leave;
 
 use crate::HeapSize;
 use crate::actor::Actor;
+use crate::call::check_wait;
 use crate::destination::Destination;
 use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
@@ -70,6 +72,14 @@ pub(crate) struct Target {
 impl Target {
     pub(crate) fn new<A: Actor, S: Spot>(destined: sealed::Destined) -> Self {
         Self { destination: destined.0, depart: depart::record::<A>, admit: admit::record::<S> }
+    }
+
+    /// Whether the running turn may wait for the decision of the target, which takes a turn of it (REENT-2).
+    pub(crate) fn check_wait(&self, manner: Manner, operation: &str) -> Result<(), Error> {
+        match self.destination.resolve(operation) {
+            Ok(target) => check_wait(manner, Some(&target), operation),
+            Err(_) => Ok(()),
+        }
     }
 }
 
