@@ -20,13 +20,13 @@ pub(crate) const BUSIEST: usize = 5;
 /// A job's progress at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Snapshot {
-    /// Rows whose work is done, or at least handed over.
+    /// Rows whose work is done.
     pub(crate) flights: u64,
     /// Turns that have ended so far.
     pub(crate) turns: u64,
     /// The airports with the most departures and their number, busiest first.
     pub(crate) busiest: Vec<(String, u64)>,
-    /// From accepted to started, over all turns so far.
+    /// From sent to started, over all messages so far.
     pub(crate) start_latency: Quantiles,
 }
 
@@ -40,13 +40,30 @@ pub(crate) trait Source: Send + Sync {
 #[derive(Clone, Copy)]
 pub(crate) struct Live {
     flights: u64,
-    /// Whether both stdout and stderr are terminals, so that redrawing disturbs no one.
-    terminal: bool,
+    view: View,
+}
+
+#[derive(Clone, Copy)]
+enum View {
+    /// Redrawn in place: both stdout and stderr are terminals, so that this disturbs no one.
+    Drawn,
+    /// A line now and then.
+    Lines,
+    /// Nothing: the output belongs to the tests.
+    #[cfg(test)]
+    Hidden,
 }
 
 impl Live {
     pub(crate) fn new(flights: u64) -> Self {
-        Self { flights, terminal: io::stdout().is_terminal() && io::stderr().is_terminal() }
+        let on_terminal = io::stdout().is_terminal() && io::stderr().is_terminal();
+        Self { flights, view: if on_terminal { View::Drawn } else { View::Lines } }
+    }
+
+    /// Shows nothing.
+    #[cfg(test)]
+    pub(crate) fn hidden() -> Self {
+        Self { flights: 0, view: View::Hidden }
     }
 
     /// Shows the job of `source` from now on, on a thread of its own, until the value is dropped.
@@ -61,15 +78,18 @@ impl Live {
     }
 
     fn show(self, source: &dyn Source, stopped: &Receiver<()>) {
-        if self.terminal {
-            let bar = bar(self.flights);
-            ticks(stopped, REDRAW, source, |now, rate| draw(&bar, now, rate));
-            bar.finish_and_clear();
-        } else {
-            ticks(stopped, LINE, source, |now, rate| {
+        match self.view {
+            View::Drawn => {
+                let bar = bar(self.flights);
+                ticks(stopped, REDRAW, source, |now, rate| draw(&bar, now, rate));
+                bar.finish_and_clear();
+            }
+            View::Lines => ticks(stopped, LINE, source, |now, rate| {
                 // Nobody reads on: no reason to stop the job.
                 let _ = writeln!(io::stderr(), "{}", line(now, self.flights, rate));
-            });
+            }),
+            #[cfg(test)]
+            View::Hidden => ticks(stopped, LINE, source, |_, _| {}),
         }
     }
 }
@@ -176,9 +196,9 @@ mod tests {
                 snapshot()
             }
         }
-        for terminal in [true, false] {
+        for view in [View::Drawn, View::Lines, View::Hidden] {
             let source = Arc::new(Counted(AtomicUsize::new(0)));
-            drop(Live { flights: 27_004, terminal }.watch(Arc::clone(&source) as Arc<dyn Source>));
+            drop(Live { flights: 27_004, view }.watch(Arc::clone(&source) as Arc<dyn Source>));
             assert!(source.0.load(Ordering::SeqCst) >= 1);
             assert_eq!(Arc::strong_count(&source), 1);
         }

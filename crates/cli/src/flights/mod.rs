@@ -1,8 +1,5 @@
 //! `turnkeep flights`: a month of real departures on objects, checked against a plain loop.
 
-// The placeholder in `job` leaves most of this unused; the real job makes the expectation fail.
-#![cfg_attr(not(test), expect(dead_code))]
-
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
@@ -124,10 +121,21 @@ mod tests {
             overlaps: 0,
             refused: 0,
             joins_failed: Default::default(),
+            troubles: Default::default(),
             workers: 1,
             wall: Duration::from_millis(1),
             start_latency: Quantiles::default(),
         })
+    }
+
+    /// What is told about a bad run of the bundled month, and that it ends with the status of one.
+    pub(super) fn faults(
+        options: &Options,
+        job: impl Fn(&Options, Reader, &Live) -> Result<JobResult, JobError>,
+    ) -> Vec<String> {
+        let faults = fly(options, job).unwrap().faults();
+        assert_eq!(verdict(&faults, &Ok(())), BAD_RUN);
+        faults
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub(crate) struct Outcome {
     differences: Vec<Difference>,
     #[serde(skip)]
     failures: BTreeMap<String, u64>,
+    #[serde(skip)]
+    troubles: BTreeMap<String, u64>,
 }
 
 impl Outcome {
@@ -103,6 +105,7 @@ impl Outcome {
             start_latency,
             differences,
             failures: result.joins_failed,
+            troubles: result.troubles,
         }
     }
 
@@ -110,11 +113,16 @@ impl Outcome {
     pub(crate) fn faults(&self) -> Vec<String> {
         let failed =
             self.failures.iter().map(|(kind, count)| format!("{} Joins failed: {kind}", grouped(*count)));
+        let troubles = self
+            .troubles
+            .iter()
+            .map(|(what, count)| format!("{} times in a handler: {what}", grouped(*count)));
         let overlaps =
             format!("{} turns overlapped under one gate, an error of the runtime", grouped(self.overlaps));
         let refused = format!("{} admissions were refused, though every sender waits", grouped(self.refused));
         let mut faults: Vec<String> = self.differences.iter().map(ToString::to_string).collect();
         faults.extend(failed);
+        faults.extend(troubles);
         faults.extend((self.overlaps > 0).then_some(overlaps));
         faults.extend((self.refused > 0).then_some(refused));
         faults
@@ -210,7 +218,7 @@ impl Outcome {
         );
         let Quantiles { count, p50, p99 } = self.start_latency;
         let start = format!(
-            "p50 {}, p99 {} from accepted to started, of {} measured",
+            "p50 {}, p99 {} from sent to started, of {} measured",
             duration(p50),
             duration(p99),
             n(count)
@@ -276,6 +284,7 @@ mod tests {
             overlaps: 0,
             refused: 0,
             joins_failed: BTreeMap::new(),
+            troubles: BTreeMap::new(),
             workers: 2,
             wall: Duration::from_millis(500),
             start_latency: Quantiles {
@@ -325,12 +334,14 @@ mod tests {
     fn every_kind_of_fault_has_a_line() {
         let mut bad = JobResult { overlaps: 1, refused: 2, ..result() };
         bad.joins_failed = [("NotFound".into(), 3)].into();
+        bad.troubles = [("it is full".into(), 4)].into();
         bad.totals.per_airport.get_mut("JFK").unwrap().departures -= 1;
         let outcome = outcome(bad);
         assert!(!outcome.matches_reference);
         let want = [
             "JFK, departures: 9,160 by the objects, 9,161 by the plain loop",
             "3 Joins failed: NotFound",
+            "4 times in a handler: it is full",
             "1 turns overlapped under one gate, an error of the runtime",
             "2 admissions were refused, though every sender waits",
         ];

@@ -1,13 +1,39 @@
 //! The flights job with objects: airports are Spots, aircraft are Actors.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use turnkeep::{Error, Lane, Node, PerActor, ShutdownReport, SpotWide};
 
 use super::input::{InputError, Reader};
 use super::latency::Quantiles;
 use super::live::Live;
-use super::options::Options;
+use super::options::{Mode, Options};
 use super::reference::Totals;
+
+mod aircraft;
+mod airport;
+mod board;
+mod common;
+mod counts;
+mod kind;
+mod messages;
+mod overlap;
+mod reader;
+#[cfg(test)]
+mod tests;
+
+use aircraft::Aircraft;
+use airport::Airport;
+use board::Board;
+use common::{Common, Progress, Rules};
+use counts::Counts;
+use kind::Kind;
+
+/// How long a send or an ask may take: only a run that hangs takes that long.
+const PATIENCE: Duration = Duration::from_secs(600);
 
 /// What one run of the job found, read from the objects, and how it went.
 #[derive(Debug)]
@@ -22,11 +48,13 @@ pub(crate) struct JobResult {
     pub(crate) refused: u64,
     /// Joins that failed, by the kind of the failure.
     pub(crate) joins_failed: BTreeMap<String, u64>,
+    /// What else went wrong in handlers, and how often.
+    pub(crate) troubles: BTreeMap<String, u64>,
     /// Application workers of the node.
     pub(crate) workers: usize,
     /// From the first row to the last turn.
     pub(crate) wall: Duration,
-    /// From accepted to started, over all turns.
+    /// From sent to started, over all messages.
     pub(crate) start_latency: Quantiles,
 }
 
@@ -46,8 +74,104 @@ pub(crate) enum JobError {
     },
 }
 
+impl JobError {
+    fn node(doing: &'static str, reason: impl Display) -> Self {
+        Self::Node { doing, reason: reason.to_string() }
+    }
+}
+
 /// Runs the job once, on a node of its own, over all rows; `live` may watch it meanwhile.
 pub(crate) fn run(options: &Options, rows: Reader, live: &Live) -> Result<JobResult, JobError> {
-    let _ = (options, rows, live);
-    Err(JobError::Node { doing: "start", reason: "this build has no objects yet".into() })
+    run_with(Rules::RIGHT, options, rows, live)
+}
+
+fn run_with(rules: Rules, options: &Options, rows: Reader, live: &Live) -> Result<JobResult, JobError> {
+    let outside = tokio::runtime::Builder::new_current_thread().build();
+    let outside = outside.map_err(|error| JobError::node("be waited for", error))?;
+    outside.block_on(async {
+        match options.mode {
+            Mode::Spotwide => fly::<SpotWide>(rules, options, rows, live).await,
+            Mode::Peractor => fly::<PerActor>(rules, options, rows, live).await,
+        }
+    })
+}
+
+/// A run from the start of its node to the end of it.
+async fn fly<M: Kind>(
+    rules: Rules,
+    options: &Options,
+    rows: Reader,
+    live: &Live,
+) -> Result<JobResult, JobError> {
+    let common = Arc::new(Common::new(rules));
+    let node = start::<M>(options, &common).await.map_err(|error| JobError::node("start", error))?;
+    let flown = fly_on::<M>(&node, &common, rows, live).await;
+    let ended = node.shutdown().await;
+    let result = flown?;
+    match ended {
+        Ok(ShutdownReport { forced: false, .. }) => Ok(result),
+        Ok(report) => {
+            Err(JobError::node("shut down in time", format_args!("{} objects were left", report.cancelled)))
+        }
+        Err(error) => Err(JobError::node("shut down", error)),
+    }
+}
+
+async fn start<M: Kind>(options: &Options, common: &Arc<Common>) -> Result<Node, Error> {
+    let [airports, aircraft, board] = std::array::from_fn(|_| Arc::clone(common));
+    let mut builder = Node::builder()
+        .ask_timeout(PATIENCE)
+        .send_timeout(PATIENCE)
+        .spot_with(
+            "airport",
+            turnkeep::Options::new().factory(move |code| Ok(Airport::<M>::new(code, &airports))),
+        )
+        .actor_with("aircraft", turnkeep::Options::new().factory(move |_| Ok(Aircraft::<M>::new(&aircraft))))
+        .spot_with("board", turnkeep::Options::new().factory(move |_| Ok(Board::new(&board))));
+    if let Some(workers) = options.workers {
+        builder = builder.workers(workers.into());
+    }
+    if let Some(records) = options.lane {
+        builder = builder
+            .application_lane(Lane { records, ..Lane::APPLICATION })
+            .lifecycle_lane(Lane { records, ..Lane::LIFECYCLE });
+    }
+    builder.start().await
+}
+
+async fn fly_on<M: Kind>(
+    node: &Node,
+    common: &Arc<Common>,
+    rows: Reader,
+    live: &Live,
+) -> Result<JobResult, JobError> {
+    let watch = live.watch(Arc::new(Progress { common: Arc::clone(common), node: node.clone() }));
+    let begin = Instant::now();
+    reader::hand_out::<M>(node.clone(), rows).await?;
+    node.quiesce().await;
+    let wall = begin.elapsed();
+    drop(watch);
+    result_of::<M>(node, common, wall).await.map_err(|error| JobError::node("tell its totals", error))
+}
+
+/// Reads what the node, and then what its objects have counted.
+async fn result_of<M: Kind>(node: &Node, common: &Common, wall: Duration) -> Result<JobResult, Error> {
+    let metrics = node.metrics();
+    let start_latency = common.latency().quantiles();
+    let Counts { totals, overlaps, joins_failed } = counts::read::<M>(node, &metrics).await?;
+    let mut troubles = common.troubles();
+    if metrics.panics > 0 {
+        troubles.insert("a handler panicked".into(), metrics.panics);
+    }
+    Ok(JobResult {
+        totals,
+        turns: metrics.turns,
+        overlaps,
+        refused: metrics.refused,
+        joins_failed,
+        troubles,
+        workers: node.workers(),
+        wall,
+        start_latency,
+    })
 }
