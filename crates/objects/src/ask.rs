@@ -20,7 +20,7 @@ use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
 };
 use crate::create::{OrCreate, or_create};
-use crate::destination::Destination;
+use crate::destination::{Destination, Resolved};
 use crate::envelope::{Answer, Envelope, Handles, message_of, record};
 use crate::error::{AskError, Error, ErrorKind, not_accepted};
 use crate::flow::flow;
@@ -96,6 +96,10 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         self
     }
 
+    fn operation(&self) -> &'static str {
+        if self.waits { ASK } else { "try_ask" }
+    }
+
     pub(crate) fn destination(&self) -> &Destination {
         &self.destination
     }
@@ -119,7 +123,6 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             answer: Some(answer),
             deadline_ns,
             flow: flow(),
-            object: owner.clone(),
             _handler: PhantomData,
         };
         let reply = reply.with_deadline(deadline_ns);
@@ -127,15 +130,17 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     }
 
     fn prepare(&self) -> Result<(Arc<Owner>, u64), Error> {
-        check_domain(&self.destination, ASK)?;
+        check_domain(&self.destination, self.operation())?;
         let node = self.destination.node();
-        check_open(node, &self.destination, ASK)?;
-        let deadline_ns = deadline(self.timeout, node.config.ask_timeout, &self.destination, ASK)?;
-        let owner = match (self.destination.resolve(ASK), self.create) {
+        check_open(node, &self.destination, self.operation())?;
+        let deadline_ns =
+            deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?;
+        let resolved = self.destination.resolve(self.operation());
+        let owner = match (resolved.map(Resolved::into_owner), self.create) {
             (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => create(&self.destination)?,
             (resolved, _) => resolved?,
         };
-        check_wait(self.manner, Some(&owner), ASK)?;
+        check_wait(self.manner, Some(&owner), self.operation())?;
         Ok((owner, deadline_ns))
     }
 
@@ -159,7 +164,7 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
                 Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, ASK)))
             }
             Err((why, record)) => {
-                Err((message_of::<T, M>(record), not_accepted(object_of(&owner), ASK, why)))
+                Err((message_of::<T, M>(record), not_accepted(object_of(&owner), self.operation(), why)))
             }
         }
     }

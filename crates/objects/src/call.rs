@@ -49,8 +49,9 @@ pub(crate) fn deadline(
     operation: &str,
 ) -> Result<u64, Error> {
     check_timeout(timeout, object, operation)?;
-    let at = deadline_ns(timeout.unwrap_or(default));
-    if at <= ticks::now() {
+    let now_ns = ticks::now();
+    let at = due(now_ns, timeout.unwrap_or(default));
+    if at <= now_ns {
         return Err(no_time_left(object, operation));
     }
     Ok(at)
@@ -58,8 +59,13 @@ pub(crate) fn deadline(
 
 /// The tick at which a call that may take `timeout` is due, never later than what the running turn serves.
 pub(crate) fn deadline_ns(timeout: Duration) -> u64 {
+    due(ticks::now(), timeout)
+}
+
+fn due(now_ns: u64, timeout: Duration) -> u64 {
     let inherited = with_turn(|turn| turn.map_or(u64::MAX, |turn| turn.deadline_ns()));
-    ticks::after_duration(timeout).min(inherited)
+    let timeout_ns = u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX);
+    now_ns.saturating_add(timeout_ns).min(inherited)
 }
 
 /// Whether a timeout is one.

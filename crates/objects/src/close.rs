@@ -47,7 +47,7 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
         start.done(Ending::Seal { last: Record::unmetered(last) })
     }
 
-    fn refuse(self, why: Refusal) {
+    fn refuse(self, _: &Owner, why: Refusal) {
         let _ = self.told.complete(Err(not_accepted(object_of(&self.object), CLOSE, why)));
     }
 }
@@ -59,6 +59,11 @@ impl<K, T> CloseWork<K, T> {
             let text = "it is closing already; wait for its end, or find it again by its id";
             return Some(Error::new(ErrorKind::NotFound, object, CLOSE, text));
         }
+        if self.reason == Closing::Requested
+            && let Some(error) = never_ends(&self.object, CLOSE)
+        {
+            return Some(error);
+        }
         let members = object.node.membership.count(self.object.key());
         if object.kind == ObjectKind::Spot && members > 0 && self.reason == Closing::Requested {
             let text = format!("{members} Actors are in it; move or close them first");
@@ -66,6 +71,15 @@ impl<K, T> CloseWork<K, T> {
         }
         None
     }
+}
+
+/// The Entry Spot ends with its node and not before.
+fn never_ends(owner: &Arc<Owner>, operation: &str) -> Option<Error> {
+    let object = object_of(owner);
+    object.node.entry().filter(|entry| Arc::ptr_eq(entry, owner)).map(|_| {
+        let text = "it is the node's Entry Spot, which ends with the node; shut the node down instead";
+        Error::new(ErrorKind::InvalidOperation, object, operation, text)
+    })
 }
 
 /// The last record of an object: `on_closing`, then the end.
@@ -81,7 +95,7 @@ impl<K: LifeOf<T>, T: Any + Send> Work for LastWork<K, T> {
         start.run::<T, _>(LastTurn::<K> { reason: self.reason, told: self.told, _kind: PhantomData })
     }
 
-    fn refuse(self, _: Refusal) {
+    fn refuse(self, _: &Owner, _: Refusal) {
         // Ended in another way meanwhile: it is gone, which is what was asked for.
         let _ = self.told.complete(Ok(()));
         drop(self.object);
@@ -168,6 +182,9 @@ pub(crate) async fn destroy(owner: Arc<Owner>) -> Result<(), Error> {
     check_wait(Manner::Ordinary, Some(&owner), DESTROY)?;
     if object.end().is_some() {
         return Err(object.gone(DESTROY));
+    }
+    if let Some(error) = never_ends(&owner, DESTROY) {
+        return Err(error);
     }
     owner.cancel();
     object.wait_for_end().await;

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use turnkeep_machines::wait::Manner;
@@ -25,7 +25,7 @@ use crate::call::{
 };
 use crate::caught::{caught, caught_call};
 use crate::close::shutdown_record;
-use crate::destination::{Address, Destination};
+use crate::destination::{Address, Destination, Resolved};
 use crate::envelope::panicked;
 use crate::error::{Error, ErrorKind, Failure, not_accepted};
 use crate::id::{Id, ObjectKind};
@@ -137,7 +137,7 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
         }
     }
 
-    fn refuse(self, why: Refusal) {
+    fn refuse(self, _: &Owner, why: Refusal) {
         let _ = self.told.complete(Err(not_accepted(object_of(&self.object), CREATE, why)));
     }
 }
@@ -182,7 +182,7 @@ impl Work for Probe {
         start.done(Ending::Done)
     }
 
-    fn refuse(self, why: Refusal) {
+    fn refuse(self, _: &Owner, why: Refusal) {
         let _ = self.told.complete(Err(not_accepted(object_of(&self.object), CREATE, why)));
     }
 }
@@ -220,7 +220,11 @@ impl<R> Future for Create<R> {
             self.running = Some(begin(self.manner, self.timeout));
         }
         match &mut self.running {
-            Some(running) => running.as_mut().poll(cx),
+            Some(running) => {
+                let ended = ready!(running.as_mut().poll(cx));
+                self.running = None;
+                Poll::Ready(ended)
+            }
             None => panic!("a creation was polled after it had ended"),
         }
     }
@@ -331,7 +335,13 @@ impl Asked {
         moved: Option<Wait<Result<(), Error>>>,
         due: u64,
     ) -> Result<Arc<Owner>, Error> {
-        self.wait_for(&owner, told, due).await?;
+        if let Err(error) = self.wait_for(&owner, told, due).await {
+            if error.kind() != ErrorKind::DeadlineExceeded {
+                // It was not made: whoever hears of that finds the id free.
+                object_of(&owner).wait_for_end().await;
+            }
+            return Err(error);
+        }
         let Some(moved) = moved else { return Ok(owner) };
         let entered = self.wait_for(&owner, moved, due).await;
         if let Err(error) = entered {
@@ -512,7 +522,7 @@ pub(crate) type OrCreate = fn(&Destination) -> Result<Arc<Owner>, Error>;
 /// Makes the Instance Spot of an address if there is none, without waiting until it is made.
 pub(crate) fn or_create<S: Spot>(destination: &Destination) -> Result<Arc<Owner>, Error> {
     let Destination::Address(address) = destination else {
-        return destination.resolve(CREATE);
+        return destination.resolve(CREATE).map(Resolved::into_owner);
     };
     let node = address.node.clone();
     let id = address.id.clone()?;

@@ -80,10 +80,11 @@ pub(crate) enum Destination {
 }
 
 impl Destination {
-    pub(crate) fn resolve(&self, operation: &str) -> Result<Arc<Owner>, Error> {
+    /// The object. Nothing is counted for a reference: its owner stays where it is.
+    pub(crate) fn resolve(&self, operation: &str) -> Result<Resolved<'_>, Error> {
         match self {
-            Self::Owner(owner) => Ok(owner.clone()),
-            Self::Address(address) => address.resolve(operation),
+            Self::Owner(owner) => Ok(Resolved::Here(owner)),
+            Self::Address(address) => address.resolve(operation).map(Resolved::Found),
         }
     }
 
@@ -98,6 +99,34 @@ impl Destination {
         match self {
             Self::Owner(owner) => &object_of(owner).node,
             Self::Address(address) => &address.node,
+        }
+    }
+}
+
+/// The object a call goes to.
+pub(crate) enum Resolved<'a> {
+    /// The destination's own.
+    Here(&'a Arc<Owner>),
+    /// Whoever had the id.
+    Found(Arc<Owner>),
+}
+
+impl Resolved<'_> {
+    pub(crate) fn into_owner(self) -> Arc<Owner> {
+        match self {
+            Self::Here(owner) => owner.clone(),
+            Self::Found(owner) => owner,
+        }
+    }
+}
+
+impl std::ops::Deref for Resolved<'_> {
+    type Target = Arc<Owner>;
+
+    fn deref(&self) -> &Arc<Owner> {
+        match self {
+            Self::Here(owner) => owner,
+            Self::Found(owner) => owner,
         }
     }
 }

@@ -71,8 +71,6 @@ pub(crate) struct Envelope<T, M: Message> {
     pub(crate) answer: Option<Completer<Answer<M>>>,
     pub(crate) deadline_ns: u64,
     pub(crate) flow: u64,
-    /// What the object's callers know it by, for answers when it is gone.
-    pub(crate) object: std::sync::Arc<Owner>,
     pub(crate) _handler: PhantomData<fn() -> T>,
 }
 
@@ -100,12 +98,12 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
         })
     }
 
-    fn refuse(self, why: Refusal) {
-        let object = object_of(&self.object);
+    fn refuse(self, owner: &Owner, why: Refusal) {
+        let object = object_of(owner);
         let error = ended(object, if self.answer.is_some() { "ask" } else { "send" }, why);
         match self.answer {
-            Some(answer) => give(&self.object, answer, Err(Unanswered::Runtime(error))),
-            None => failed_send::<M>(&self.object, self.flow, &error),
+            Some(answer) => give(owner, answer, Err(Unanswered::Runtime(error))),
+            None => failed_send::<M>(owner, self.flow, &error),
         }
     }
 }
@@ -149,16 +147,16 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
         let mut access = turn.into_access();
         // Before the answer: who has the reply has the room back (LANE-3).
         access.handler_ended();
-        let owner = access.owner_arc();
+        let owner = access.owner();
         let joins = join::end_of_scope(handled.ending());
-        let (answer, ending) = conclude::<M>(&owner, handled);
+        let (answer, ending) = conclude::<M>(owner, handled);
         match (self.answer, answer) {
-            (Some(waiting), answer) => give(&owner, waiting, answer),
+            (Some(waiting), answer) => give(owner, waiting, answer),
             (None, Ok(_)) => {}
             (None, Err(Unanswered::Application(error))) => {
-                failed_send::<M>(&owner, self.flow, &format_args!("{error:?}"));
+                failed_send::<M>(owner, self.flow, &format_args!("{error:?}"));
             }
-            (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(&owner, self.flow, &error),
+            (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(owner, self.flow, &error),
         }
         join::start(joins);
         ending

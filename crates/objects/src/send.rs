@@ -16,7 +16,7 @@ use turnkeep_scheduler::room::RoomWait;
 use crate::ask::no_room_of;
 use crate::call::{check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room};
 use crate::create::{OrCreate, or_create};
-use crate::destination::Destination;
+use crate::destination::{Destination, Resolved};
 use crate::envelope::{Envelope, Handles, message_of, record};
 use crate::error::{Error, ErrorKind, SendError, not_accepted};
 use crate::flow::flow;
@@ -70,23 +70,23 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
             Ok(owner) => owner,
             Err(error) => return Err((message, error)),
         };
-        let record = carry::<T, M>(&owner, message);
+        let record = carry::<T, M>(message);
         if !may_wait_for_room_of(&owner) {
             return match owner.try_submit(record) {
                 Ok(()) => Ok(State::Over),
                 Err((Refusal::Full, record)) => {
                     Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, SEND)))
                 }
-                Err((why, record)) => Err(refused::<T, M>(&owner, why, record)),
+                Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
             };
         }
         match owner.submit_or_wait(record) {
             Ok(None) => Ok(State::Over),
             Ok(Some(room)) => {
                 let room = room.until(self.deadline_ns(&owner));
-                Ok(State::Room { owner, room })
+                Ok(State::Room { owner: owner.into_owner(), room })
             }
-            Err((why, record)) => Err(refused::<T, M>(&owner, why, record)),
+            Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
         }
     }
 
@@ -117,19 +117,23 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Send<S, M>
 }
 
 /// The record of a one-way message.
-fn carry<T: Handles<M>, M: Message>(owner: &Arc<Owner>, message: M) -> Record {
+fn carry<T: Handles<M>, M: Message>(message: M) -> Record {
     record(Envelope::<T, M> {
         message,
         answer: None,
         deadline_ns: u64::MAX,
         flow: flow(),
-        object: owner.clone(),
         _handler: PhantomData,
     })
 }
 
-fn refused<T: Handles<M>, M: Message>(owner: &Arc<Owner>, why: Refusal, record: Record) -> (M, Error) {
-    (message_of::<T, M>(record), not_accepted(object_of(owner), SEND, why))
+fn refused<T: Handles<M>, M: Message>(
+    owner: &Arc<Owner>,
+    operation: &str,
+    why: Refusal,
+    record: Record,
+) -> (M, Error) {
+    (message_of::<T, M>(record), not_accepted(object_of(owner), operation, why))
 }
 
 /// A one-way message that is accepted now or not at all.
@@ -145,8 +149,8 @@ pub(crate) fn try_send<T: Handles<M>, M: Message>(
         Ok(owner) => owner,
         Err(error) => return Err(SendError { message, error }),
     };
-    owner.try_submit(carry::<T, M>(&owner, message)).map_err(|(why, record)| {
-        let (message, error) = refused::<T, M>(&owner, why, record);
+    owner.try_submit(carry::<T, M>(message)).map_err(|(why, record)| {
+        let (message, error) = refused::<T, M>(&owner, TRY_SEND, why, record);
         SendError { message, error }
     })
 }

@@ -12,6 +12,7 @@ use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 
+use crate::call::check_open;
 use crate::caught::caught;
 use crate::error::{Error, ErrorKind};
 use crate::id::{Generation, ObjectKind};
@@ -65,7 +66,7 @@ impl<F: Future<Output: Send> + Send + 'static> Work for TaskWork<F> {
     }
 
     /// Whoever waits learns it from the drop.
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
 static NO_HOOKS: Hooks = Hooks { leave: None, close: |_| unreachable!("tasks are in no directory") };
@@ -77,6 +78,10 @@ where
 {
     let (told, wait) = completion();
     let name = node.task_name();
+    if check_open(node, &name, "spawn").is_err() {
+        // Whoever waits learns it from the drop.
+        return Task(wait);
+    }
     let object = Object::new(
         ObjectKind::Task,
         name.clone(),

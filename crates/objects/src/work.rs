@@ -3,7 +3,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use turnkeep_machines::wait::Manner;
@@ -102,7 +102,11 @@ impl<R> Future for Work<R> {
             }
         }
         match &mut self.running {
-            Some(running) => running.as_mut().poll(cx),
+            Some(running) => {
+                let ended = ready!(running.as_mut().poll(cx));
+                self.running = None;
+                Poll::Ready(ended)
+            }
             None => panic!("work was polled after it had ended"),
         }
     }

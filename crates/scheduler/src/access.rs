@@ -245,9 +245,20 @@ impl<T: Any + Send> Access<'_, T> {
         self.act.deadline_ns().get()
     }
 
+    /// The handler has ended, though work of its turn goes on: its record's reservation goes back now, once
+    /// (LANE-3).
+    pub fn handler_ended(&mut self) {
+        self.act.owner().give_back(self.act.lane(), self.act.reserved().replace(0));
+    }
+
     /// Waits for `future` with the gate given up. Whether the context allows that is decided by the caller.
     pub fn released<F: Future>(&mut self, future: F) -> Released<'_, F> {
-        Released { act: self.act, future, _access: PhantomData }
+        self.released_if(true, future)
+    }
+
+    /// The same only if `releases`; otherwise the wait keeps the gate like any other.
+    pub fn released_if<F: Future>(&mut self, releases: bool, future: F) -> Released<'_, F> {
+        Released { act: self.act, releases, future, _access: PhantomData }
     }
 }
 
@@ -264,6 +275,8 @@ fn host_state<S: Any + Send>(act: &Activation) -> Option<NonNull<S>> {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Released<'a, F> {
     act: Act,
+    /// Whether the gate is given up at all. Fixed at the start.
+    releases: bool,
     future: F,
     _access: PhantomData<&'a mut ()>,
 }
@@ -276,12 +289,12 @@ impl<F: Future> Future for Released<'_, F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         // SAFETY: `future` is pinned with `self` and never moved out; the drop below does not move it either.
-        let (act, future) = unsafe {
+        let (act, releases, future) = unsafe {
             let this = self.get_unchecked_mut();
-            (this.act, Pin::new_unchecked(&mut this.future))
+            (this.act, this.releases, Pin::new_unchecked(&mut this.future))
         };
         let polled = future.poll(cx);
-        act.wish().store(polled.is_pending(), Ordering::Relaxed);
+        act.wish().store(releases && polled.is_pending(), Ordering::Relaxed);
         polled
     }
 }

@@ -18,6 +18,7 @@ use crate::activation::{About, Act, Polled};
 use crate::ambient;
 use crate::core::{Core, Item};
 use crate::owner::{Count, Owner};
+use crate::pool::slice_began_ns;
 use crate::record::{Record, Refusal};
 use crate::ticks;
 
@@ -39,14 +40,15 @@ enum Step {
 /// up (LANE-10).
 pub(crate) fn slice(gate: Arc<Owner>) {
     let mut holder = Holder::enter(&gate);
-    let slice = Slice::start(ticks::now(), gate.class().budget_ns);
+    let slice = Slice::start(slice_began_ns(), gate.class().budget_ns);
     loop {
         let step = match holder.core().current.take() {
             Some(act) => holder.go_on(act),
             None => holder.next_turn(),
         };
         match step {
-            Step::Boundary if slice.is_over(ticks::now()) && holder.stand_behind() => return,
+            // The clock is worth reading only if there is somebody to stand behind for.
+            Step::Boundary if holder.has_more() && slice.is_over(ticks::now()) => return holder.stand_behind(),
             Step::Boundary => {}
             Step::Idle if holder.go_idle() => return,
             Step::Idle => {}
@@ -133,7 +135,7 @@ impl<'a> Holder<'a> {
         if core_of(owner).ended {
             self.finished += 1;
             owner.give_back(record.lane(), record.reserved());
-            guarded(owner, || record.refuse(Refusal::Ended));
+            guarded(owner, || record.refuse(owner, Refusal::Ended));
             return self.after(owner, Ending::Done);
         }
         let (lane, reserved) = (record.lane(), record.reserved());
@@ -214,7 +216,7 @@ impl<'a> Holder<'a> {
         match ending {
             Ending::Done => {}
             Ending::Seal { last } | Ending::Arrive { first: last, .. } if core_of(owner).ended => {
-                guarded(owner, || last.refuse(Refusal::Ended));
+                guarded(owner, || last.refuse(owner, Refusal::Ended));
             }
             Ending::Seal { last } => {
                 owner.seal(Refusal::Ended);
@@ -288,7 +290,9 @@ impl<'a> Holder<'a> {
     fn suspend(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
         self.core().gate.suspend();
         owner.list(act);
-        owner.serve_lines();
+        if !Arc::ptr_eq(owner, self.gate) {
+            owner.serve_lines();
+        }
         self.keep_suspended(act)
     }
 
@@ -352,7 +356,7 @@ impl<'a> Holder<'a> {
         for record in own {
             self.finished += 1;
             owner.give_back(record.lane(), record.reserved());
-            guarded(owner, || record.refuse(why));
+            guarded(owner, || record.refuse(owner, why));
         }
         // SAFETY: this thread holds the gate and no handler of the object is left.
         let state = owner.state().with_mut(|slot| unsafe { (*slot).take() });
@@ -360,17 +364,18 @@ impl<'a> Holder<'a> {
         owner.identity().ended(why);
     }
 
-    /// The budget is used up: others first, if there is anything left to do here.
-    fn stand_behind(&mut self) -> bool {
+    /// Whether there is anything left to do here.
+    fn has_more(&mut self) -> bool {
         self.drain_news();
         let on_hold = self.gate.is_on_hold();
-        if !self.core().has_work(on_hold) {
-            return false;
-        }
+        self.core().has_work(on_hold)
+    }
+
+    /// The budget is used up: others first.
+    fn stand_behind(&mut self) {
         self.look_for_waiters();
         self.flush();
         self.gate.class().pool.schedule_behind(self.gate.clone());
-        true
     }
 
     /// Nothing is ready: gives the gate up. `false` if something came in meanwhile.

@@ -233,16 +233,23 @@ impl Owner {
         (why, record)
     }
 
-    /// Takes a record out of line; `None` if it was admitted meanwhile.
-    pub(crate) fn leave_line(&self, lane: Lane, number: u64) -> Option<Record> {
+    /// Takes a record out of line; `None` if it was admitted meanwhile. Those behind it get what room there is:
+    /// it may have been the one that did not fit.
+    pub(crate) fn leave_line(self: &Arc<Self>, lane: Lane, number: u64) -> Option<Record> {
+        let at = lane as usize;
         let mut lines = self.lines.lock();
-        let line = &mut lines.as_mut()?[lane as usize];
-        let record = line.leave(number);
-        if record.is_some() && line.is_empty() {
-            self.front[lane as usize].withdraw_waiters();
+        let line = &mut lines.as_mut()?[at];
+        let record = line.leave(number)?;
+        let others_wait = !line.is_empty();
+        if !others_wait {
+            self.front[at].withdraw_waiters();
         }
         tidy(&mut lines);
-        record
+        drop(lines);
+        if others_wait {
+            self.serve_line(at);
+        }
+        Some(record)
     }
 
     /// Serves those who wait for room in either lane, as far as there is room. The holder calls it.

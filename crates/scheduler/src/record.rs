@@ -11,6 +11,7 @@ use turnkeep_machines::pair::Lane;
 
 use crate::access::{Start, Started};
 use crate::link::{Kind, Link};
+use crate::owner::Owner;
 
 /// Why a record that was accepted, or offered, is not run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,8 +36,8 @@ pub trait Work: Any + Send {
     /// Begins the turn: makes the handler and hands it to `start`.
     fn start(self, start: Start<'_>) -> Started;
 
-    /// The record will never run; whoever waits for it is told why.
-    fn refuse(self, why: Refusal);
+    /// The record was meant for `owner` and will never run; whoever waits for it is told why.
+    fn refuse(self, owner: &Owner, why: Refusal);
 }
 
 #[repr(C)]
@@ -51,7 +52,7 @@ pub(crate) struct Header {
 struct Table {
     type_id: fn() -> TypeId,
     start: unsafe fn(NonNull<Header>, Start<'_>) -> Started,
-    refuse: unsafe fn(NonNull<Header>, Refusal),
+    refuse: unsafe fn(NonNull<Header>, &Owner, Refusal),
     drop: unsafe fn(NonNull<Header>),
 }
 
@@ -77,9 +78,9 @@ impl<W: Work> TableOf<W> {
         unsafe { Self::take(header) }.start(start)
     }
 
-    unsafe fn refuse(header: NonNull<Header>, why: Refusal) {
+    unsafe fn refuse(header: NonNull<Header>, owner: &Owner, why: Refusal) {
         // SAFETY: passed on.
-        unsafe { Self::take(header) }.refuse(why);
+        unsafe { Self::take(header) }.refuse(owner, why);
     }
 
     unsafe fn drop(header: NonNull<Header>) {
@@ -148,11 +149,11 @@ impl Record {
         Ok(unsafe { TableOf::<W>::take(self.into_raw()) })
     }
 
-    /// Tells whoever waits for it that it will not run.
-    pub fn refuse(self, why: Refusal) {
+    /// Tells whoever waits for it that `owner` will not run it.
+    pub fn refuse(self, owner: &Owner, why: Refusal) {
         let header = self.into_raw();
         // SAFETY: ours, consumed here.
-        unsafe { (header.as_ref().table.refuse)(header, why) };
+        unsafe { (header.as_ref().table.refuse)(header, owner, why) };
     }
 
     pub(crate) fn start(self, start: Start<'_>) -> Started {

@@ -77,7 +77,7 @@ impl<S: Spot> Work for AdmitWork<S> {
         start.run::<S, _>(self.0)
     }
 
-    fn refuse(self, _: Refusal) {
+    fn refuse(self, _: &Owner, _: Refusal) {
         let _ = self.0.decided.complete(Decision::Refused(Kind::NoTarget));
     }
 }
@@ -154,7 +154,7 @@ impl<S: Spot> Work for LeaveWork<S> {
     }
 
     /// The Spot is gone; whoever waits learns it from the drop.
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
 impl<S: Spot> Job<S> for Leave {

@@ -24,6 +24,7 @@ use crate::actor::{Actor, JoinCompleted, JoinOutcome};
 use crate::caught::caught;
 use crate::create::submit_lifecycle;
 use crate::envelope::panicked;
+use crate::destination::Resolved;
 use crate::error::{Error, ErrorKind};
 use crate::lifecycle::Lifecycle;
 use crate::node::Tally;
@@ -70,7 +71,7 @@ impl<A: Actor> Work for DepartWork<A> {
     }
 
     /// The Actor has ended: so has its move.
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
 impl<A: Actor> Job<A> for Move {
@@ -78,7 +79,7 @@ impl<A: Actor> Job<A> for Move {
         let actor = access.owner_arc();
         let node = &object_of(&actor).node;
         let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
-        let target = self.join.target.destination.resolve("join");
+        let target = self.join.target.destination.resolve("join").map(Resolved::into_owner);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
         let outcome = departure.run(&mut access, &self.join).await;
         let arrival = Arrival { of: self, machine: departure.finish(), outcome };
@@ -358,7 +359,7 @@ impl<A: Actor> Work for ArriveWork<A> {
     }
 
     /// The Actor has ended on its way.
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
 impl<A: Actor> Job<A> for Arrival {

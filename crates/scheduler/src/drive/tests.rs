@@ -29,10 +29,14 @@ impl Identity for Nobody {
 
 /// A gate whose pool has been stopped: whoever makes it ready has the right, and keeps it.
 fn gate(claims: bool) -> Arc<Owner> {
+    gate_with(claims, Limits::APPLICATION)
+}
+
+fn gate_with(claims: bool, application: Limits) -> Arc<Owner> {
     let pool = Pool::start(PoolConfig { workers: 1, ..PoolConfig::default() }, crate::io::handle()).unwrap();
     pool.stop();
     let class = Class {
-        limits: [Limits::APPLICATION, Limits::LIFECYCLE],
+        limits: [application, Limits::LIFECYCLE],
         budget_ns: u64::MAX,
         shares_gate: !claims,
         claims,
@@ -49,7 +53,7 @@ impl Work for Make {
         start.install(0_u64);
         start.done(Ending::Done)
     }
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
 fn made(claims: bool) -> Arc<Owner> {
@@ -65,7 +69,7 @@ impl Work for Add {
     fn start(self, start: Start<'_>) -> Started {
         start.run::<u64, _>(self)
     }
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 impl Job<u64> for Add {
     async fn run(self, mut access: Access<'_, u64>) -> Ending {
@@ -83,7 +87,7 @@ where
     fn start(self, start: Start<'_>) -> Started {
         start.run::<u64, _>(self)
     }
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 impl<F: FnOnce(&mut u64) + Send + 'static> Job<u64> for Run<F> {
     async fn run(self, mut access: Access<'_, u64>) -> Ending {
@@ -166,7 +170,7 @@ impl Work for WaitThenAdd {
     fn start(self, start: Start<'_>) -> Started {
         start.run::<u64, _>(self)
     }
-    fn refuse(self, _: Refusal) {}
+    fn refuse(self, _: &Owner, _: Refusal) {}
 }
 impl Job<u64> for WaitThenAdd {
     async fn run(self, mut access: Access<'_, u64>) -> Ending {
@@ -252,7 +256,7 @@ fn yield_10_a_cancelled_object_drops_its_waiting_handlers_and_refuses_the_rest()
             fn start(self, start: Start<'_>) -> Started {
                 start.done(Ending::Done)
             }
-            fn refuse(self, why: Refusal) {
+            fn refuse(self, _: &Owner, why: Refusal) {
                 assert_eq!(why, Refusal::Ended);
                 self.0.fetch_add(1, Ordering::SeqCst);
             }
@@ -293,7 +297,7 @@ fn gate_1_large_and_over_aligned_futures_run_where_they_fit() {
         fn start(self, start: Start<'_>) -> Started {
             start.run::<u64, _>(self)
         }
-        fn refuse(self, _: Refusal) {}
+        fn refuse(self, _: &Owner, _: Refusal) {}
     }
     impl Job<u64> for Large {
         async fn run(self, mut access: Access<'_, u64>) -> Ending {
@@ -317,4 +321,22 @@ fn gate_1_large_and_over_aligned_futures_run_where_they_fit() {
         slice(gate.clone());
     }
     assert_eq!(value(&gate), 10);
+}
+
+#[test]
+fn lane_6_a_wait_that_was_served_takes_nobody_else_out_of_a_later_line() {
+    let gate = gate_with(false, Limits::new(1, 10_000).unwrap());
+    gate.try_submit(Record::lifecycle(0, Make)).unwrap();
+    slice(gate.clone());
+    gate.try_submit(Record::application(0, Add)).unwrap();
+    let served = gate.submit_or_wait(Record::application(0, Add)).unwrap().expect("the lane is full");
+    slice(gate.clone());
+    assert_eq!(gate.waiters(Lane::Application), 0, "the first wait was served, the line is gone");
+    gate.try_submit(Record::application(0, Add)).unwrap();
+    let waiting = gate.submit_or_wait(Record::application(0, Add)).unwrap().expect("the lane is full");
+    drop(served);
+    assert_eq!(gate.waiters(Lane::Application), 1, "the second wait stands in a line of its own");
+    slice(gate.clone());
+    assert_eq!(waiting.wait_blocking().map_err(|_| "refused"), Ok(()));
+    assert_eq!(value(&gate), 4);
 }

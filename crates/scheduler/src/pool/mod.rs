@@ -24,6 +24,7 @@ use tokio::runtime::Handle;
 
 use self::estimate::Meter;
 use self::sleep::{Sleep, WORKERS_MAX};
+pub(crate) use self::worker::slice_began_ns;
 use self::worker::{Worker, drain_shared, with_here};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};

@@ -27,6 +27,15 @@ pub(super) fn is_here() -> bool {
     !HERE.get().is_null()
 }
 
+/// When the slice that runs on this thread began: the end of the one before, or of the worker's rest. On a thread
+/// that is no worker, now.
+#[inline]
+pub(crate) fn slice_began_ns() -> u64 {
+    // SAFETY: as in `with_here`; the borrow ends with this line.
+    let began_ns = unsafe { HERE.get().as_ref() }.map(|worker| worker.now_ns.get());
+    began_ns.unwrap_or_else(ticks::now)
+}
+
 /// Gives `f` this thread's worker, if it is one and works for `shared`.
 #[inline]
 pub(super) fn with_here<R>(shared: &Arc<Shared>, f: impl FnOnce(Option<&Worker>) -> R) -> R {

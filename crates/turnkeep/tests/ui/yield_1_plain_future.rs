@@ -1,0 +1,21 @@
+//! A plain future has no Yield.
+
+use turnkeep::prelude::*;
+
+#[derive(Message)]
+struct Hear;
+
+struct Room;
+
+impl Spot for Room {
+    type Mode = SpotWide;
+}
+
+impl Handles<Hear> for Room {
+    async fn handle(turn: &mut Turn<'_, Self>, _: Hear) -> Result<(), Never> {
+        let _ = turn.yielding(async {});
+        Ok(())
+    }
+}
+
+fn main() {}

@@ -1,0 +1,22 @@
+//! A destroy has no Yield.
+
+use turnkeep::prelude::*;
+
+#[derive(Message)]
+struct Hear;
+
+struct Room;
+
+impl Spot for Room {
+    type Mode = SpotWide;
+}
+
+impl Handles<Hear> for Room {
+    async fn handle(turn: &mut Turn<'_, Self>, _: Hear) -> Result<(), Never> {
+        let destroy = turn.this_spot().destroy();
+        let _ = turn.yielding(destroy);
+        Ok(())
+    }
+}
+
+fn main() {}
