@@ -90,12 +90,14 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
         }
     }
 
-    fn prepare(&self) -> Result<Arc<Owner>, Error> {
+    fn prepare(&self) -> Result<Resolved<'_>, Error> {
         check_domain(&self.destination, SEND)?;
         check_open(self.destination.node(), &self.destination, SEND)?;
         check_timeout(self.timeout, &self.destination, SEND)?;
         match (self.destination.resolve(SEND), self.create) {
-            (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => create(&self.destination),
+            (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => {
+                create(&self.destination).map(Resolved::Found)
+            }
             (resolved, _) => resolved,
         }
     }

@@ -48,7 +48,9 @@ pub(crate) fn slice(gate: Arc<Owner>) {
         };
         match step {
             // The clock is worth reading only if there is somebody to stand behind for.
-            Step::Boundary if holder.has_more() && slice.is_over(ticks::now()) => return holder.stand_behind(),
+            Step::Boundary if holder.has_more() && slice.is_over(ticks::now()) => {
+                return holder.stand_behind();
+            }
             Step::Boundary => {}
             Step::Idle if holder.go_idle() => return,
             Step::Idle => {}

@@ -324,31 +324,40 @@ async fn work_3_b_cpu_work_that_ends_after_its_deadline_completes_nothing() {
     let _mine = POOL.lock().await;
     everywhere(async |node| {
         let spot = room(&node, "spot").await;
-        let (go, over) = (Signal::new(), Signal::new());
-        let dropped = Arc::new(AtomicUsize::new(0));
-        let outcome = spot.ask(act!(Room, [go, over, dropped], |turn| {
-            let work: Work<Dropped> = turn.cpu(move || {
-                go.wait_blocking();
-                over.set();
-                Dropped(dropped)
-            });
-            let kind = turn.yielding(work.timeout(Duration::from_millis(20))).await.err().map(|e| e.kind());
-            turn.n += 1;
-            kind
-        }));
-        assert_eq!(outcome.await.unwrap(), Some(ErrorKind::DeadlineExceeded));
-        let turns = node.metrics().turns;
-        go.set();
-        over.wait().await;
-        while dropped.load(Ordering::SeqCst) == 0 {
-            tokio::task::yield_now().await;
+        // A busy machine may not start the work in time; then it is skipped and the next attempt counts.
+        for attempt in 1_u32.. {
+            let (busy, go, over) = (Signal::new(), Signal::new(), Signal::new());
+            let dropped = Arc::new(AtomicUsize::new(0));
+            let limit = Duration::from_millis(20) * attempt;
+            let outcome = spot.ask(act!(Room, [busy, go, over, dropped], |turn| {
+                let work: Work<Dropped> = turn.cpu(move || {
+                    busy.set();
+                    go.wait_blocking();
+                    over.set();
+                    Dropped(dropped)
+                });
+                let kind = turn.yielding(work.timeout(limit)).await.err().map(|error| error.kind());
+                turn.n += 1;
+                kind
+            }));
+            assert_eq!(outcome.await.unwrap(), Some(ErrorKind::DeadlineExceeded));
+            node.quiesce().await;
+            let (turns, started) = (node.metrics().turns, busy.is_set());
+            go.set();
+            if !started {
+                continue;
+            }
+            over.wait().await;
+            while dropped.load(Ordering::SeqCst) == 0 {
+                tokio::task::yield_now().await;
+            }
+            node.quiesce().await;
+            assert_eq!(node.metrics().turns, turns, "the late result made no turn");
+            assert_eq!(dropped.load(Ordering::SeqCst), 1);
+            let n = spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap();
+            assert_eq!(n, u64::from(attempt), "each handler went on once");
+            break;
         }
-        node.quiesce().await;
-        let n = spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap();
-        node.quiesce().await;
-        assert_eq!(n, 1, "the handler went on once");
-        assert!(node.metrics().turns <= turns + 2, "the late result made no turn");
-        assert_eq!(dropped.load(Ordering::SeqCst), 1);
     })
     .await;
 }

@@ -254,7 +254,9 @@ async fn join_10_a_wait_on_an_actor_whose_join_the_handler_registered_is_refused
         let story = world.story().await;
         let entry = world.node.entry_id();
         assert_eq!(story[0], format!("a note 1 at {entry}"));
-        assert_eq!(story.last().unwrap(), "a note 5 at X", "the send came after the Join, the asks never");
+        // The send may have been handled before the handler's end, the asks never.
+        assert_eq!(story.iter().filter(|line| line.starts_with("a note 5")).count(), 1);
+        assert!(story.contains(&"a completed X 0 accepted at X".to_owned()));
         assert!(!story.iter().any(|line| ["note 2", "note 3", "note 4"].iter().any(|n| line.contains(n))));
     })
     .await;
