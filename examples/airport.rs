@@ -50,7 +50,7 @@ async fn main() -> Result<(), Failure> {
     let plane = node.actor::<Aircraft>("N14228").get_or_create().await?;
     plane.ask(FlyTo("JFK".into())).await?;
     jfk.ask(Land).await?;
-    node.quiesce().await;
+    node.quiesce().await?;
     println!("{} landed at {}; in it: {:?}", jfk.ask(Count).await?, jfk.id(), jfk.members());
     node.shutdown().await?;
     Ok(())

@@ -100,11 +100,11 @@ async fn main() -> Result<(), Failure> {
     for name in ["ann", "bob", "cyd", "dan"] {
         let person = node.actor::<Person>(name).create().await?;
         person.ask(Enter("lounge".into())).await?;
-        node.quiesce().await;
+        node.quiesce().await?;
     }
     node.actor::<Person>("ann").ask(Say("hello".into())).await?;
     node.actor::<Person>("bob").ask(Say("hi, ann".into())).await?;
-    node.quiesce().await;
+    node.quiesce().await?;
     for name in ["ann", "bob", "cyd", "dan"] {
         println!("{name} heard {:?}", node.actor::<Person>(name).ask(Heard).await?);
     }

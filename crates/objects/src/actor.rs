@@ -77,7 +77,8 @@ impl JoinCompleted {
         self.outcome
     }
 
-    /// Whether the Actor is in the target because of it.
+    /// Whether all of it went well. A Join that failed after the target had taken the Actor in leaves it there
+    /// (JOIN-12): `turn.place()` says where it is.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
         matches!(self.outcome, JoinOutcome::Accepted)

@@ -157,7 +157,9 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         match offered {
             Ok(None) => Ok(State::Sent { owner, reply }),
             Ok(Some(room)) => Ok(State::Room { owner, room: room.until(deadline_ns), reply }),
-            Err((Refusal::Ended | Refusal::NotMade, record)) if self.create.is_some() => {
+            Err((Refusal::Ended | Refusal::NotMade, record))
+                if self.create.is_some() && object_of(&owner).not_made().is_none() =>
+            {
                 Ok(self.again(&owner, message_of::<T, M>(record), deadline_ns))
             }
             Err((Refusal::Full, record)) if self.waits => {

@@ -15,6 +15,7 @@ use turnkeep_scheduler::owner::{Class, NodeCounters};
 use turnkeep_scheduler::pool::{Pool, PoolConfig};
 
 use crate::actor::{Actor, Handler};
+use crate::call::check_timeout;
 use crate::create::{AsHandler, AsSpot, LifeOf, Make, begin};
 use crate::error::{Error, ErrorKind, Failure};
 use crate::id::{Id, ObjectKind};
@@ -27,6 +28,8 @@ use crate::spot::{Entry, Mode, Spot};
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a shutdown may take when nothing else is said.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
+/// The longest time budget: anything longer gives nobody else a turn worth the name.
+const BUDGET_MAX: Duration = Duration::from_secs(10);
 /// The most workers a node can have.
 pub const WORKERS_MAX: usize = 1024;
 
@@ -302,11 +305,30 @@ impl Builder {
     /// `InvalidOperation` for numbers out of range, empty or long names; `AlreadyExists` for a type or a name
     /// registered twice; `Unavailable` if threads cannot be started.
     pub async fn start(self) -> Result<Node, Error> {
+        self.check()?;
         let own_pool = self.workers.is_some();
         let pool = match self.workers {
             Some(workers) => own(workers)?,
             None => shared()?,
         };
+        let started = self.start_on(pool.clone(), own_pool).await;
+        if started.is_err() && own_pool {
+            pool.stop();
+        }
+        started
+    }
+
+    /// Whether the numbers make sense, before anything is started.
+    fn check(&self) -> Result<(), Error> {
+        check_timeout(Some(self.ask_timeout), &"ask_timeout", "build")?;
+        check_timeout(Some(self.send_timeout), &"send_timeout", "build")?;
+        check_timeout(Some(self.shutdown_timeout), &"shutdown_timeout", "build")?;
+        self.application.limits()?;
+        self.lifecycle.limits()?;
+        check_budget(self.budget)
+    }
+
+    async fn start_on(self, pool: Pool, own_pool: bool) -> Result<Node, Error> {
         let counters = Arc::new(Counters::new());
         let building = Building {
             pool: pool.clone(),
@@ -315,19 +337,7 @@ impl Builder {
             lifecycle: self.lifecycle,
             budget: self.budget,
         };
-        let mut types = HashMap::new();
-        for (key, register) in self.types.into_iter().chain([self.entry_type]) {
-            let entry = register(&building)?;
-            let twice = Error::new(
-                ErrorKind::AlreadyExists,
-                &entry.name,
-                "register",
-                "the type is registered twice; once is enough",
-            );
-            if types.insert(key, entry).is_some() {
-                return Err(twice);
-            }
-        }
+        let types = register_all(self.types.into_iter().chain([self.entry_type]), &building)?;
         let parts = Parts {
             types,
             config: Config {
@@ -365,6 +375,9 @@ impl Building {
         shares_gate: bool,
         claims: bool,
     ) -> Result<Arc<Class>, Error> {
+        if let Some(budget) = budget {
+            check_budget(budget)?;
+        }
         Ok(Arc::new(Class {
             limits: [
                 application.unwrap_or(self.application).limits()?,
@@ -377,6 +390,32 @@ impl Building {
             counters: self.counters.clone(),
         }))
     }
+}
+
+/// Registers types; each once, and under a name of its own.
+fn register_all(
+    types: impl Iterator<Item = ((ObjectKind, TypeId), Register)>,
+    building: &Building,
+) -> Result<HashMap<(ObjectKind, TypeId), TypeEntry>, Error> {
+    let mut entries: HashMap<(ObjectKind, TypeId), TypeEntry> = HashMap::new();
+    for (key, register) in types {
+        let entry = register(building)?;
+        let same_name = entries.iter().any(|((kind, _), other)| *kind == key.0 && other.name == entry.name);
+        if same_name || entries.contains_key(&key) {
+            let text = "a type or a name is registered twice; give each type one name of its own";
+            return Err(Error::new(ErrorKind::AlreadyExists, &entry.name, "register", text));
+        }
+        entries.insert(key, entry);
+    }
+    Ok(entries)
+}
+
+fn check_budget(budget: Duration) -> Result<(), Error> {
+    if budget.is_zero() || budget > BUDGET_MAX {
+        let text = "a time budget is over zero and at most ten seconds";
+        return Err(Error::new(ErrorKind::InvalidOperation, "budget", "build", text));
+    }
+    Ok(())
 }
 
 fn registration<T: Any + Send>(

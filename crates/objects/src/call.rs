@@ -23,7 +23,7 @@ pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is no call that a handler can yield for",
     label = "yield for asks, creations, `cpu` and `io` work",
-    note = "sends, publishes, closes, joins and plain futures are awaited as they are; wrap a plain future in `io`"
+    note = "sends, closes and plain futures are awaited as they are; wrap a plain future in `io`"
 )]
 pub trait Call: sealed::Sealed + Future + Unpin {}
 

@@ -131,7 +131,10 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
                 start.run::<T, _>(FirstTurn::<K> { told: self.told, _kind: PhantomData })
             }
             Err(failure) => {
-                let _ = self.told.complete(Err(not_made(object_of(&self.object), &failure)));
+                let object = object_of(&self.object);
+                let error = not_made(object, &failure);
+                object.set_not_made(error.clone());
+                let _ = self.told.complete(Err(error));
                 start.done(Ending::End { why: Refusal::NotMade })
             }
         }
@@ -165,6 +168,9 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for FirstTurn<K> {
             Ok(Err(failure)) => (Err(not_made(object, &failure)), Ending::End { why: Refusal::NotMade }),
             Err(panic) => (Err(panicked(&owner, "on_create", &panic)), Ending::End { why: Refusal::NotMade }),
         };
+        if let Err(error) = &told {
+            object.set_not_made(error.clone());
+        }
         let _ = self.told.complete(told);
         ending
     }

@@ -38,12 +38,15 @@ impl Address {
         let id = self.id.clone()?;
         match self.node.directory.find(self.kind, &id) {
             Some(owner) => self.check_type(&owner, operation).map(|()| owner),
-            None => Err(Error::new(
-                ErrorKind::NotFound,
-                self,
-                operation,
-                "there is no object of that id; create it first",
-            )),
+            None if !self.node.types.contains_key(&(self.kind, self.type_id)) => {
+                let text = format!("its type {} is not registered with the node", self.rust_type);
+                Err(Error::new(ErrorKind::NotConfigured, self, operation, &text))
+            }
+            None => {
+                let text =
+                    "there is no object of that id; create it first (an Instance Spot: `.or_create()`)";
+                Err(Error::new(ErrorKind::NotFound, self, operation, text))
+            }
         }
     }
 
@@ -93,6 +96,14 @@ impl Destination {
         let Self::Owner(owner) = self else { return self.clone() };
         let object = object_of(owner);
         Self::Address(Address::new::<T>(&object.node, object.kind, object.id.as_str()))
+    }
+
+    /// Why the id is none, if it is none.
+    pub(crate) fn bad_id(&self) -> Option<Error> {
+        match self {
+            Self::Owner(_) => None,
+            Self::Address(address) => address.id.as_ref().err().cloned(),
+        }
     }
 
     pub(crate) fn node(&self) -> &Arc<NodeInner> {

@@ -8,7 +8,7 @@ use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 
 use crate::caught::{caught, caught_call};
-use crate::error::{AskError, Error, ErrorKind, ended};
+use crate::error::{AskError, Error, ErrorKind};
 use crate::join;
 use crate::message::{Message, payload_bytes};
 use crate::node::Tally;
@@ -100,7 +100,7 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
 
     fn refuse(self, owner: &Owner, why: Refusal) {
         let object = object_of(owner);
-        let error = ended(object, if self.answer.is_some() { "ask" } else { "send" }, why);
+        let error = object.refused(if self.answer.is_some() { "ask" } else { "send" }, why);
         match self.answer {
             Some(answer) => give(owner, answer, Err(Unanswered::Runtime(error))),
             None => failed_send::<M>(owner, self.flow, &error),

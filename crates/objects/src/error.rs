@@ -6,6 +6,7 @@ use std::sync::Arc;
 use turnkeep_scheduler::record::Refusal;
 
 use crate::message::Message;
+use crate::object::Object;
 
 /// The kind of a runtime error: exactly one each (ERR-1).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -228,7 +229,7 @@ impl fmt::Display for Failure {
 }
 
 /// The runtime error for a record that was offered and not accepted.
-pub(crate) fn not_accepted(object: impl fmt::Display, operation: &str, why: Refusal) -> Error {
+pub(crate) fn not_accepted(object: &Object, operation: &str, why: Refusal) -> Error {
     match why {
         Refusal::Full => Error::new(
             ErrorKind::CapacityExceeded,
@@ -248,7 +249,7 @@ pub(crate) fn not_accepted(object: impl fmt::Display, operation: &str, why: Refu
             operation,
             "65,536 senders wait for room in its lane already; slow the senders down",
         ),
-        other => ended(object, operation, other),
+        other => object.refused(operation, other),
     }
 }
 

@@ -28,7 +28,7 @@ use crate::object::{Object, object_of, report};
 use crate::quiesce;
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::shutdown::{self, ShutdownReport};
-use crate::spawn::{Task, spawn};
+use crate::spawn::{Task, Tasks, spawn};
 use crate::spot::{Entry, Spot};
 use crate::work::{Work, cpu_work, io_work};
 
@@ -65,6 +65,8 @@ const STOPPED: u8 = 2;
 pub(crate) struct NodeInner {
     pub(crate) directory: Directory,
     pub(crate) membership: Membership,
+    /// Tasks of the program's own that have not ended.
+    pub(crate) tasks: Tasks,
     pub(crate) types: HashMap<(ObjectKind, TypeId), TypeEntry>,
     pub(crate) config: Config,
     pub(crate) pool: Pool,
@@ -86,6 +88,7 @@ impl NodeInner {
         Self {
             directory: Directory::new(),
             membership: Membership::default(),
+            tasks: Tasks::default(),
             types: parts.types,
             config: parts.config,
             pool: parts.pool,
@@ -181,6 +184,9 @@ impl NodeInner {
 
     /// An object has ended.
     pub(crate) fn forget(&self, object: &Object) {
+        if object.kind == ObjectKind::Task {
+            return self.tasks.remove(object);
+        }
         let release = || as_infrastructure(|| self.locate.release(object.kind, object.id.as_str()));
         let Some(owner) = self.directory.remove(object, release) else { return };
         match object.kind {
@@ -343,8 +349,13 @@ impl Node {
     }
 
     /// Waits until no accepted work is left anywhere on the node: nothing queued, running, waiting or being
-    /// moved. Senders that still wait for room are not accepted work; new work makes it wait on.
-    pub fn quiesce(&self) -> impl Future<Output = ()> + Send + 'static {
+    /// moved. Senders that still wait for room are not accepted work; new work makes it wait on. It has no
+    /// deadline of its own.
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOperation` in a turn of this node, which would wait for its own end.
+    pub fn quiesce(&self) -> impl Future<Output = Result<(), Error>> + Send + 'static {
         quiesce::quiesce(self.inner.clone())
     }
 

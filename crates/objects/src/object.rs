@@ -2,15 +2,15 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
 use turnkeep_scheduler::owner::{Identity, Owner};
 use turnkeep_scheduler::record::{Record, Refusal};
 
 use crate::caught::text_of;
-use crate::error::{Error, ended};
+use crate::error::{Error, ErrorKind, ended};
 use crate::id::{Generation, Id, ObjectKind};
 use crate::join::Leave;
 use crate::node::NodeInner;
@@ -44,6 +44,8 @@ pub(crate) struct Object {
     end: AtomicU8,
     /// Told at the end.
     ended: Notify,
+    /// Why it could not be made, if that is how it ended.
+    not_made: OnceLock<Error>,
 }
 
 impl Object {
@@ -70,6 +72,7 @@ impl Object {
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
             ended: Notify::new(),
+            not_made: OnceLock::new(),
         }
     }
 
@@ -79,6 +82,28 @@ impl Object {
 
     pub(crate) fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire)
+    }
+
+    /// It cannot be made; everybody who waits for it is told this.
+    pub(crate) fn set_not_made(&self, why: Error) {
+        let _ = self.not_made.set(why);
+    }
+
+    /// Why it could not be made.
+    pub(crate) fn not_made(&self) -> Option<Error> {
+        self.not_made.get().cloned()
+    }
+
+    /// The error of a record that this object has not run.
+    pub(crate) fn refused(&self, operation: &str, why: Refusal) -> Error {
+        if let Some(error) = self.not_made() {
+            return error;
+        }
+        if self.node.is_stopped() {
+            let text = "the node has ended; start another node";
+            return Error::new(ErrorKind::ShuttingDown, self, operation, text);
+        }
+        ended(self, operation, why)
     }
 
     /// Why it ended, if it has.
@@ -109,7 +134,7 @@ impl Object {
     }
 
     pub(crate) fn gone(&self, operation: &str) -> Error {
-        ended(self, operation, self.end().unwrap_or(Refusal::Ended))
+        self.refused(operation, self.end().unwrap_or(Refusal::Ended))
     }
 }
 

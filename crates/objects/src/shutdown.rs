@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnkeep_scheduler::ambient::{Domain, domain, with_turn};
+use turnkeep_scheduler::ambient::{Domain, domain};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::Owner;
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
 use crate::node::NodeInner;
 use crate::object::object_of;
-use crate::quiesce::{is_quiet, quiesce};
+use crate::quiesce::{in_turn_of, is_quiet, quiesce};
 
 /// How a shutdown went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +28,7 @@ pub struct ShutdownReport {
 }
 
 pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<ShutdownReport, Error> {
-    let inside = with_turn(|turn| turn.is_some_and(|turn| Arc::ptr_eq(&object_of(turn.owner()).node, &node)));
-    if inside || domain() == Domain::Infrastructure {
+    if in_turn_of(&node) || domain() == Domain::Infrastructure {
         let text = "a turn of the node would wait for its own end; shut it down from outside";
         return Err(Error::new(ErrorKind::InvalidOperation, "node", "shutdown", text));
     }
@@ -38,7 +37,7 @@ pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<Sh
         return Err(Error::new(ErrorKind::ShuttingDown, "node", "shutdown", text));
     }
     let due = ticks::after_duration(limit);
-    in_time(due, quiesce(node.clone())).await;
+    in_time(due, async { drop(quiesce(node.clone()).await) }).await;
     if is_quiet(&node) {
         close_all(&node, due).await;
     }
@@ -92,7 +91,7 @@ async fn close_these(owners: Vec<Arc<Owner>>, due: u64) {
 fn cancel_all(node: &NodeInner) -> usize {
     let kinds = [ObjectKind::Actor, ObjectKind::Spot, ObjectKind::NodeHandler, ObjectKind::ChannelHandler];
     let left: Vec<Arc<Owner>> = kinds.iter().flat_map(|kind| node.directory.all(*kind)).collect();
-    for owner in &left {
+    for owner in left.iter().chain(&node.tasks.all()) {
         owner.cancel();
     }
     left.len()

@@ -7,6 +7,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use hashbrown::HashMap;
+use parking_lot::Mutex;
 use turnkeep_scheduler::access::{Ending, Start, Started};
 use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::owner::Owner;
@@ -15,9 +17,9 @@ use turnkeep_scheduler::record::{Record, Refusal, Work};
 use crate::call::check_open;
 use crate::caught::caught;
 use crate::error::{Error, ErrorKind};
-use crate::id::{Generation, ObjectKind};
+use crate::id::ObjectKind;
 use crate::node::NodeInner;
-use crate::object::{Hooks, Object};
+use crate::object::{Hooks, Object, object_of};
 
 /// A task under way. Dropping it lets the task go on.
 ///
@@ -61,12 +63,31 @@ impl<F: Future<Output: Send> + Send + 'static> Work for TaskWork<F> {
         start.detached(async move {
             let ended = caught(self.future).await;
             let _ = self.told.complete(ended);
-            Ending::Done
+            Ending::End { why: Refusal::Ended }
         })
     }
 
     /// Whoever waits learns it from the drop.
     fn refuse(self, _: &Owner, _: Refusal) {}
+}
+
+/// The tasks of a node that have not ended, by their generation: a node that ends ends them.
+#[derive(Default)]
+pub(crate) struct Tasks(Mutex<HashMap<u64, Arc<Owner>>>);
+
+impl Tasks {
+    fn insert(&self, task: &Arc<Owner>) {
+        self.0.lock().insert(object_of(task).generation.0, task.clone());
+    }
+
+    pub(crate) fn remove(&self, task: &Object) {
+        let ended = self.0.lock().remove(&task.generation.0);
+        drop(ended);
+    }
+
+    pub(crate) fn all(&self) -> Vec<Arc<Owner>> {
+        self.0.lock().values().cloned().collect()
+    }
 }
 
 static NO_HOOKS: Hooks = Hooks { leave: None, close: |_| unreachable!("tasks are in no directory") };
@@ -85,7 +106,7 @@ where
     let object = Object::new(
         ObjectKind::Task,
         name.clone(),
-        Generation(0),
+        node.next_generation(),
         name,
         TypeId::of::<F>(),
         false,
@@ -93,6 +114,7 @@ where
         &NO_HOOKS,
     );
     let owner = Owner::new(node.task_class.clone(), Box::new(object), None);
+    node.tasks.insert(&owner);
     // A new lane takes any one record.
     let _ = owner.try_submit(Record::application(0, TaskWork { future, told }));
     Task(wait)

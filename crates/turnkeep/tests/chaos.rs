@@ -199,7 +199,7 @@ async fn chaos(run: usize, workers: usize, records: u32, seed: u64) {
     for sender in senders {
         sender.await.unwrap();
     }
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     let metrics = node.metrics();
     assert_eq!(metrics.accepted, metrics.finished, "{metrics:?}");
     for actor in node.ids(turnkeep::ObjectKind::Actor) {

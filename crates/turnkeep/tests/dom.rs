@@ -97,7 +97,7 @@ async fn dom_1_a_deadlines_of_calls_pass_while_every_worker_is_blocked() {
             assert!(!blocked.release.is_set());
             blocked.release.set();
             assert_eq!(blocked.free.ask(Ping(7)).await.unwrap(), 7);
-            blocked.node.quiesce().await;
+            blocked.node.quiesce().await.unwrap();
             assert_eq!(blocked.node.metrics().late, 50);
         }
     })
@@ -154,7 +154,7 @@ async fn dom_1_d_a_wait_for_room_ends_while_every_worker_is_blocked() {
         assert_eq!(late.unwrap_err().kind(), ErrorKind::DeadlineExceeded);
         assert_eq!(spot.waiting(), (0, 0));
         blocked.release.set();
-        blocked.node.quiesce().await;
+        blocked.node.quiesce().await.unwrap();
         assert_eq!(spot.queued(), (0, 0));
     })
     .await;

@@ -187,7 +187,7 @@ async fn done_1_c_reply_against_deadline_ends_each_call_once() {
                 }
             }
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(answered + expired, ROUNDS);
         assert_eq!(node.metrics().late, expired, "every reply that lost is counted");
     })
@@ -220,7 +220,7 @@ async fn done_1_d_reply_against_destroy_ends_each_call_once() {
             destroyed.await.unwrap().unwrap();
         }
         assert_eq!(answered + gone, 1000);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
     })
     .await;
 }
@@ -282,7 +282,7 @@ async fn done_4_a_dropping_an_ask_keeps_the_accepted_work() {
         assert!(running.await.is_err());
         assert_eq!(desk.queued().0, 2, "accepted work stays");
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(desk.ask(Handled).await.unwrap(), 2);
         assert_eq!(node.metrics().late, 2, "nobody was there for the answers");
     })
@@ -457,7 +457,7 @@ async fn done_7_c_work_and_creation_inherit_too_and_nothing_is_submitted_without
         let log = Log::new();
         let error = clerk.ask(Linger(log.clone())).timeout(Duration::from_millis(50)).await.unwrap_err();
         assert_eq!(error.kind(), Some(ErrorKind::DeadlineExceeded));
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(log.take(), [Some(ErrorKind::DeadlineExceeded); 4]);
         assert_eq!(node.spot::<Desk>("new").find().unwrap_err().kind(), ErrorKind::NotFound);
     })
@@ -478,7 +478,7 @@ async fn done_7_d_a_turn_of_a_send_has_no_deadline() {
         let (node, desk) = desk(1).await;
         let log = Log::new();
         desk.send(Look(log.clone())).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(log.take(), [None]);
     })
     .await;
@@ -513,7 +513,7 @@ async fn done_1_f_a_thousand_calls_at_once_end_once_each() {
             well += u64::from(call.await.unwrap());
         }
         assert_eq!((ended.load(Ordering::SeqCst), well), (1000, 500));
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.metrics().late, 500);
         assert_eq!((desk.queued(), desk.reserved_bytes(), desk.waiting()), ((0, 0), (0, 0), (0, 0)));
     })

@@ -118,7 +118,7 @@ async fn err_2_b_a_failed_send_is_logged_with_object_message_and_flow() {
         let clerk = node.actor::<Till>("clerk").create().await.unwrap();
         let flow = clerk.ask(Through("north".into())).await.unwrap();
         assert!(flow > 0);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let entries = entries_of("north");
         assert_eq!(entries.len(), 1, "{entries:?}");
         assert!(entries[0]["object"].contains("north"));
@@ -130,7 +130,7 @@ async fn err_2_b_a_failed_send_is_logged_with_object_message_and_flow() {
         assert_eq!(node.metrics().failed_sends, 1);
         // A failed request is answered and not logged as a failed send.
         assert!(till.ask(Sell(0)).await.is_err());
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(entries_of("north").len(), 1);
     })
     .await;
@@ -142,7 +142,7 @@ async fn err_3_g_a_panic_is_reported_with_object_and_text() {
         let node = node().await;
         let till = node.actor::<Till>("south").create().await.unwrap();
         assert!(till.ask(Sell(1)).await.is_err());
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let entries = entries_of("south");
         assert_eq!(entries.len(), 1, "{entries:?}");
         assert_eq!(entries[0]["panic"], "the drawer is stuck");

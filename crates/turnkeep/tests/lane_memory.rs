@@ -59,7 +59,7 @@ async fn lane_6_e_the_memory_of_waiters_is_bounded_and_returns_after_the_wave() 
                     waiter.await.unwrap();
                 }
             }
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert_eq!((wide.waiting().0, wide.queued().0), (0, 0));
             after.push(ALLOCATOR.allocated());
         }

@@ -140,7 +140,7 @@ async fn reent_2_a_spots_of_every_mode_that_ask_themselves_ordinarily_are_refuse
         let found =
             lobby.ask(act!(Lobby, [ran], |turn| refused!(turn, Lobby, turn.this_spot(), ran, |ask| ask)));
         assert_eq!(found.await.unwrap(), REFUSED);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(ran.times(), 0);
     })
     .await;
@@ -156,7 +156,7 @@ async fn reent_2_b_channel_and_node_handlers_that_ask_themselves_are_refused() {
             let found = desk.ask(act!(Desk, [ran, desk], |turn| refused!(turn, Desk, desk, ran, |ask| ask)));
             assert_eq!(found.await.unwrap(), REFUSED);
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(ran.times(), 0);
     })
     .await;
@@ -176,7 +176,7 @@ async fn reent_2_c_under_a_shared_gate_members_and_spot_refuse_ordinary_waits_on
         assert_eq!(found.await.unwrap(), (REFUSED, REFUSED));
         let found = spot.ask(act!(Room, [ran, p], |turn| refused!(turn, Player, p, ran, |ask| ask)));
         assert_eq!(found.await.unwrap(), REFUSED);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(ran.times(), 0);
     })
     .await;
@@ -308,7 +308,7 @@ async fn reent_3_a_a_yielding_ask_to_the_own_spot_is_handled_in_queue_order() {
         .unwrap();
         say("after");
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["before", "asks", "after", "asked", "answered"]);
     })
     .await;
@@ -350,7 +350,7 @@ async fn reent_4_a_a_send_to_oneself_goes_to_the_back_of_the_queue() {
         .unwrap();
         spot.try_send(act!(Room, [order], |_turn| order.push("queued before"))).unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["end of the sender", "queued before", "sent to itself"]);
         let begin = Signal::new();
         actor
@@ -365,7 +365,7 @@ async fn reent_4_a_a_send_to_oneself_goes_to_the_back_of_the_queue() {
             .unwrap();
         actor.try_send(act!(Player, [order], |_turn| order.push("queued before"))).unwrap();
         begin.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["end of the sender", "queued before", "sent to itself"]);
     })
     .await;
@@ -408,7 +408,7 @@ async fn reent_4_b_a_send_under_the_own_gate_to_a_full_lane_is_refused_at_once()
                 (first, second, spot.waiting(), q.waiting())
             }));
             assert_eq!(others.await.unwrap(), (true, true, (0, 0), (0, 0)));
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(ran.times(), 0);
             assert_eq!((spot.queued(), p.queued(), q.queued()), ((0, 0), (0, 0), (0, 0)));
         })
@@ -437,7 +437,7 @@ async fn reent_4_c_a_full_lane_under_another_gate_is_waited_for() {
             };
             let (asked, ()) = tokio::join!(asked, room_comes);
             asked.unwrap();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(other.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), 1);
         })
         .await;
@@ -480,16 +480,16 @@ async fn reent_6_b_a_blocking_call_is_refused_in_every_turn_before_submission() 
         let spot = room(&node, "spot").await;
         let member = player_in(&node, "member", &spot).await;
         let lobby = node.entry::<Lobby>().unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let b = blocking.clone();
         spot.ask(act!(Room, [b], |turn| b(&turn.node()))).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         member.ask(act!(Player, [b], |turn| b(&turn.node()))).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         lobby.ask(act!(Lobby, [b], |turn| b(&turn.node()))).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         node.channel::<Desk>("desk").ask(act!(Desk, [b], |turn| b(&turn.node()))).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         // After a yield and after an ordinary wait it is still a turn.
         spot.ask(act!(Room, [b], |turn| {
             let work = turn.cpu(|| ());
@@ -499,23 +499,23 @@ async fn reent_6_b_a_blocking_call_is_refused_in_every_turn_before_submission() 
         }))
         .await
         .unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let (task, in_task) = (node.clone(), blocking.clone());
         node.spawn(async move { in_task(&task) }).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let state = Room {
             on_create: life!(Room, [b], |turn| b(&turn.node())),
             on_closing: life!(Room, [b], |turn| b(&turn.node())),
             ..Room::default()
         };
         let brief = node.spot::<Room>("brief").create_with(state).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         brief.close().await.unwrap();
         let found = found.take();
         assert_eq!(found.len(), 8);
         let refused = (Some(ErrorKind::InvalidOperation), true, true);
         assert!(found.iter().all(|found| *found == refused), "{found:?}");
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(ran.times(), 0);
     })
     .await;

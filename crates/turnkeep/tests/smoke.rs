@@ -94,7 +94,7 @@ async fn a_node_answers() {
     assert_eq!(completed, ["JFK:true"]);
     plane.send(Fly { to: "LGA".into() }).await.unwrap();
     plane.send(Fly { to: "XXX".into() }).await.unwrap();
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     assert_eq!(plane.place().as_deref(), Some("LGA"));
     assert_eq!(jfk.ask(Landed).await.unwrap(), 1100);
     jfk.close().await.unwrap();

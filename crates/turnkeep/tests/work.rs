@@ -341,7 +341,7 @@ async fn work_3_b_cpu_work_that_ends_after_its_deadline_completes_nothing() {
                 kind
             }));
             assert_eq!(outcome.await.unwrap(), Some(ErrorKind::DeadlineExceeded));
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             let (turns, started) = (node.metrics().turns, busy.is_set());
             go.set();
             if !started {
@@ -351,7 +351,7 @@ async fn work_3_b_cpu_work_that_ends_after_its_deadline_completes_nothing() {
             while dropped.load(Ordering::SeqCst) == 0 {
                 tokio::task::yield_now().await;
             }
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(node.metrics().turns, turns, "the late result made no turn");
             assert_eq!(dropped.load(Ordering::SeqCst), 1);
             let n = spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap();
@@ -446,7 +446,7 @@ async fn work_3_e_work_of_a_destroyed_handler_completes_nothing() {
         go.set();
         over.wait().await;
         ping(&again).await;
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.metrics().panics, 0);
     })
     .await;

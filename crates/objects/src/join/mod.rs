@@ -177,6 +177,9 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
     if let Err(error) = crate::call::check_timeout(Some(join.timeout), &join.target.destination, "defer") {
         return Err(DeferError { join: Box::new(join), error });
     }
+    if let Some(error) = join.target.destination.bad_id() {
+        return Err(DeferError { join: Box::new(join), error });
+    }
     let mut join = Some(join);
     let refused = with_turn(|turn| {
         let turn = turn.filter(is_registration_scope).ok_or(Refused::Closed)?;

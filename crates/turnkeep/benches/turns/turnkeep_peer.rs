@@ -104,7 +104,7 @@ impl Peer for Turnkeep {
             for n in 0..count {
                 made[n].send(Link(made[(n + 1) % count].clone())).await.unwrap();
             }
-            self.node.quiesce().await;
+            self.node.quiesce().await.unwrap();
             made
         })
     }

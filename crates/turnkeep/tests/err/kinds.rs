@@ -91,7 +91,7 @@ async fn cases() -> Cases {
     );
     go.set();
     holder.await.unwrap().unwrap();
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
 
     let guest = node.actor::<Person>("guest").create_in(Person::default(), &room).await.unwrap();
     let error = room.close().await.unwrap_err();

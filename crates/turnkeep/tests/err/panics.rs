@@ -34,7 +34,7 @@ async fn err_2_a_failed_request_answers_itself_and_a_failed_send_is_counted() {
         assert_eq!(refused, 5);
         assert_eq!(node.metrics().failed_sends, 1, "the requests are not counted, they were answered");
         person.send(Buy(Do::Panic)).await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.metrics().failed_sends, 2);
     })
     .await;
@@ -66,7 +66,7 @@ async fn err_3_a_panic_answers_its_caller_and_the_queue() {
                 given_back += usize::from(error.into_message().is_some());
             }
             assert_eq!(given_back, 2, "those who waited for room get their message back");
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert!(room.has_ended());
             assert_eq!(node.metrics().panics, 1);
             assert_eq!((room.queued(), room.waiting()), ((0, 0), (0, 0)));
@@ -89,7 +89,7 @@ async fn err_3_b_a_panic_after_a_yield_stops_the_object_and_ends_other_waits() {
         let error = waiting.await.unwrap().unwrap_err();
         assert!(is_end(error.kind()), "{error:?}");
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert!(room.has_ended());
     })
     .await;
@@ -110,7 +110,7 @@ async fn err_3_c_workers_and_other_objects_go_on_after_many_panics() {
                     let _ = person.send(Buy(message)).await;
                 }
             }
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(node.metrics().panics, 8);
             for (n, person) in people.iter().enumerate() {
                 let answer = person.ask(Buy(Do::Well)).await;
@@ -143,7 +143,7 @@ async fn err_3_d_a_panicking_member_leaves_its_spot_and_its_fellows_alone() {
         assert_eq!(error.kind(), Some(ErrorKind::InternalFailure));
         assert_eq!(members[1].ask(Buy(Do::Well)).await.unwrap(), 1);
         assert_eq!(room.ask(Buy(Do::Well)).await.unwrap(), 1);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(room.members(), ["b"]);
         assert_eq!(members[0].place(), None);
     })
@@ -219,7 +219,7 @@ async fn err_3_e_destructors_that_panic_take_down_no_worker() {
         let caller = last.clone();
         assert!(tokio::spawn(async move { caller.ask(Heavy).await }).await.is_err());
         assert_eq!(last.ask(Count).await.unwrap(), 1);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(last.queued(), (0, 0));
         assert!(!node.shutdown_within(Duration::from_secs(20)).await.unwrap().forced);
     })

@@ -85,7 +85,7 @@ async fn all_modes_at_once(workers: usize) {
     for task in tasks {
         task.await.unwrap();
     }
-    stage.node.quiesce().await;
+    stage.node.quiesce().await.unwrap();
     for (name, overlap) in gates {
         assert_eq!(overlap.most(), 1, "turns at once under the gate of {name}, {workers} workers");
     }
@@ -121,7 +121,7 @@ async fn gate_1_a_panicking_turn_and_its_destructors_end_before_the_next_turn_st
                 stage.node.spot::<Wide>("w").send(Play(inside(&stage.cue.inside))).await.unwrap();
             }
             held.go.set();
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert_eq!(stage.cue.inside.most(), 1);
             assert!(members.iter().all(ActorRef::has_ended));
             assert_eq!(stage.node.spot::<Wide>("w").ask(line("x")).await.unwrap(), 12);
@@ -146,7 +146,7 @@ async fn gate_3_two_members_of_a_spotwide_spot_never_overlap() {
             for task in tasks {
                 task.await.unwrap();
             }
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert_eq!(overlap.most(), 1, "{workers} workers");
         }
     })
@@ -240,7 +240,7 @@ async fn gate_3_handlers_of_an_instance_spot_never_overlap() {
             for task in tasks {
                 task.await.unwrap();
             }
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert_eq!(overlap.most(), 1);
         }
     })

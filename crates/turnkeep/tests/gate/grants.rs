@@ -38,7 +38,7 @@ async fn gate_9_a_every_grant_of_a_gate_has_a_number_of_its_own_yields_and_membe
             for task in tasks {
                 task.await.unwrap();
             }
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             let grants = grants.take();
             assert_eq!(grants.len(), 800);
             let increase = grants.windows(2).all(|pair| pair[0] < pair[1]);

@@ -28,7 +28,7 @@ async fn gate_2_payloads_for_an_actor_stand_in_the_actors_own_queue_in_every_mod
             assert_eq!(pawn.queued().0, before.0 + 100, "{place}");
             assert_eq!((wide.queued(), per.queued(), lobby.queued()), (before.1, before.2, before.3));
             kept.go.set();
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert_eq!(pawn.queued(), (0, 0));
         }
     })

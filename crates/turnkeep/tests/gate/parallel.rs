@@ -62,7 +62,7 @@ async fn gate_4_the_entry_spots_own_handlers_share_its_gate() {
         for _ in 0..500 {
             lobby.send(Play(vec![Step::Enter(overlap.clone()), Step::Pause])).await.unwrap();
         }
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(overlap.most(), 1);
     })
     .await;
@@ -153,7 +153,7 @@ async fn gate_5_c_all_eight_actors_of_a_peractor_spot_run_at_once_on_eight_worke
         }
         until(|| overlap.most() == 8).await;
         all.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
     })
     .await;
 }

@@ -364,7 +364,7 @@ impl Stage {
     pub async fn member(&self, id: &str, of: &str) -> ActorRef<Pawn> {
         let pawn = self.pawn(id).await;
         pawn.send(Go::to(of)).await.unwrap();
-        self.node.quiesce().await;
+        self.node.quiesce().await.unwrap();
         assert_eq!(pawn.place().as_deref(), Some(of));
         self.cue.log.take();
         pawn
@@ -376,7 +376,7 @@ impl Stage {
 
     /// Everything written since, once no accepted work is left.
     pub async fn lines(&self) -> Vec<String> {
-        self.node.quiesce().await;
+        self.node.quiesce().await.unwrap();
         self.cue.log.take()
     }
 

@@ -184,7 +184,7 @@ async fn all_contexts(workers: usize) -> Vec<String> {
     shared.close().await.unwrap();
     apart.close().await.unwrap();
     alone.close().await.unwrap();
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     let mut waited = log.take();
     waited.sort();
     waited
@@ -242,7 +242,7 @@ async fn gate_14_the_entry_spots_handlers_and_callbacks_wait_ordinarily_too() {
         let guest = node.actor::<Guest>("g").create().await.unwrap();
         guest.ask(Wait).await.unwrap();
         guest.close().await.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let mut waited = log.take();
         waited.retain(|context| !context.starts_with("Guest"));
         assert_eq!(waited, ["Entry handler", "Entry on_leave_actor"]);

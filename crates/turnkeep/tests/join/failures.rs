@@ -114,7 +114,7 @@ async fn join_12_c_no_room_until_the_deadline_is_capacity_exceeded() {
         assert!(lines.contains(&"a completed T 0 failed CapacityExceeded at S".to_owned()), "{lines:?}");
         assert_eq!(tiny.waiting(), (0, 0), "nothing is left in line");
         decide.set();
-        case.world.node.quiesce().await;
+        case.world.node.quiesce().await.unwrap();
         assert_eq!(tiny.members(), ["b"]);
         case.assert_works("S").await;
     })
@@ -131,7 +131,7 @@ async fn join_12_d_a_join_waits_for_room_until_there_is_some() {
             tokio::task::yield_now().await;
         }
         decide.set();
-        case.world.node.quiesce().await;
+        case.world.node.quiesce().await.unwrap();
         assert_eq!(tiny.members().len(), 2);
         case.assert_works("T").await;
     })
@@ -363,7 +363,7 @@ async fn join_6_e_an_actor_destroyed_while_it_is_admitted_leaves_no_member_behin
             }
             a.destroy().await.unwrap();
         }
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         assert_eq!(x.members(), Vec::<String>::new());
         let story = world.story().await;
         let count = |part: &str| story.iter().filter(|line| line.starts_with(part)).count();
@@ -415,7 +415,7 @@ async fn join_12_o_a_completion_that_fails_is_reported_and_the_actor_goes_on() {
         b.send(Go::to(To::Wide("X"), 1)).await.unwrap();
         let error = b.ask(Note(1)).await.unwrap_err();
         assert!(matches!(error.kind(), Some(ErrorKind::Unavailable | ErrorKind::NotFound)), "{error:?}");
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         let x = world.node.spot::<Wide>("X").find().unwrap();
         assert_eq!(x.members(), ["a"]);
         x.ask(Note(2)).await.unwrap();

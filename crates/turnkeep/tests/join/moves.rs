@@ -85,7 +85,7 @@ async fn join_13_a_the_source_and_its_members_go_on_while_the_decision_is_pendin
             }
             assert_eq!(a.place().as_deref(), Some("S"));
             decide.set();
-            world.node.quiesce().await;
+            world.node.quiesce().await.unwrap();
             assert_eq!(a.place().as_deref(), Some("X"));
         }
     })
@@ -111,7 +111,7 @@ async fn join_13_b_the_target_and_its_members_go_on_while_the_request_waits() {
                 single.ask(Note(n)).await.unwrap();
             }
             decide.set();
-            world.node.quiesce().await;
+            world.node.quiesce().await.unwrap();
             assert_eq!(gate.members(), ["a"]);
             // The decision is pending in the lane: a yielding handler of the target holds the Join up only as
             // long as another turn is on.
@@ -137,7 +137,7 @@ async fn join_13_c_the_target_goes_on_while_its_lifecycle_lane_has_no_room() {
         while admitted < 3 {
             admitted = busy.ask(Admitted).await.unwrap();
         }
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         assert_eq!(busy.members().len(), 3);
     })
     .await;
@@ -273,7 +273,7 @@ async fn join_13_d_the_completion_runs_under_the_gate_of_the_place_and_gets_the_
             for poke in pokes {
                 poke.await.unwrap();
             }
-            world.node.quiesce().await;
+            world.node.quiesce().await.unwrap();
             let wanted = [
                 "true shared true tag None",
                 "false shared true tag Some(0)",

@@ -39,7 +39,7 @@ impl Dropped {
         if lives {
             assert_eq!(self.actor.place().as_deref(), Some("S"));
             self.actor.ask(Go::to(To::Wide("X"), 9)).await.unwrap();
-            self.world.node.quiesce().await;
+            self.world.node.quiesce().await.unwrap();
             assert_eq!(self.actor.place().as_deref(), Some("X"));
         }
     }
@@ -106,7 +106,7 @@ async fn join_3_e_a_reply_that_cannot_be_encoded_drops_every_join() {
         // A send's reply is checked all the same.
         let plan = Plan::new(To::Wide("S"), 1);
         case.actor.send(Go::plan(plan.clone()).end(End::BadReply)).await.unwrap();
-        case.world.node.quiesce().await;
+        case.world.node.quiesce().await.unwrap();
         assert_eq!(case.actor.place().as_deref(), Some("X"));
         assert_eq!(plan.dropped.load(Ordering::SeqCst), 1);
     })
@@ -150,7 +150,7 @@ async fn join_3_h_a_reply_that_cannot_be_delivered_drops_no_join() {
         let error = asked.await.unwrap().err().unwrap();
         assert_eq!(error.kind(), Some(ErrorKind::DeadlineExceeded));
         go.set();
-        case.world.node.quiesce().await;
+        case.world.node.quiesce().await.unwrap();
         assert_eq!(case.actor.place().as_deref(), Some("X"));
         // And one whose caller is gone.
         let (entered, go) = (Signal::new(), Signal::new());
@@ -161,7 +161,7 @@ async fn join_3_h_a_reply_that_cannot_be_delivered_drops_no_join() {
         asked.abort();
         assert!(asked.await.is_err());
         go.set();
-        case.world.node.quiesce().await;
+        case.world.node.quiesce().await.unwrap();
         assert_eq!(case.actor.place().as_deref(), Some("S"));
     })
     .await;
@@ -329,7 +329,7 @@ async fn join_6_a_no_look_up_ever_shows_the_actor_in_two_spots_or_in_none() {
             seen.look(100).await;
             assert!(!world.log.has_any("a completed"));
             may_leave.set();
-            world.node.quiesce().await;
+            world.node.quiesce().await.unwrap();
             seen.look(100).await;
             seen.stop.store(true, Ordering::SeqCst);
             let wrong = watcher.join().unwrap();
@@ -430,7 +430,7 @@ async fn join_6_c_callbacks_see_the_membership_of_their_moment() {
         let a = world.mover("a").await;
         a.send(IntoMirror).await.unwrap();
         a.send(Go::to(world.lobby(), 1)).await.unwrap();
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         let entry = Some(world.node.entry_id());
         let inside = vec!["a".to_owned()];
         let wanted = [

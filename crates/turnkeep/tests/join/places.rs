@@ -116,7 +116,7 @@ async fn stopped<M: turnkeep::Admits>(workers: usize) {
     }
     let error = unlucky.await.unwrap().unwrap_err();
     assert!(matches!(error.kind(), Some(ErrorKind::Unavailable | ErrorKind::NotFound)), "{error:?}");
-    world.node.quiesce().await;
+    world.node.quiesce().await.unwrap();
     let entry = world.node.entry_id();
     world.wide("Y", Manners::default()).await;
     for member in &members {

@@ -101,7 +101,7 @@ async fn join_2_a_join_of_a_handler_that_waits_starts_after_its_end() {
             entered.wait().await;
             assert_not_asked(&world, &target).await;
             go.set();
-            world.node.quiesce().await;
+            world.node.quiesce().await.unwrap();
             assert_eq!(a.place().as_deref(), Some("X"));
         }
     })
@@ -182,7 +182,7 @@ async fn join_2_d_join_waits_for_the_encoding_of_the_reply() {
         assert_not_asked(&world, &target).await;
         go.set();
         asked.await.unwrap().unwrap();
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         assert_eq!(a.place().as_deref(), Some("X"));
     })
     .await;

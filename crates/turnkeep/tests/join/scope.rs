@@ -109,7 +109,7 @@ async fn join_5_a_defer_in_every_lifecycle_callback_is_invalid() {
             .unwrap();
         actor.send(Enter).await.unwrap();
         actor.send(Leave).await.unwrap();
-        world.node.quiesce().await;
+        world.node.quiesce().await.unwrap();
         actor.close().await.unwrap();
         spot.close().await.unwrap();
         let tries = tries.take();
@@ -227,7 +227,7 @@ async fn many(count: usize, bytes: usize) -> (usize, Option<ErrorKind>, u64) {
     world.wide("Y", Manners::default()).await;
     let a = world.mover("a").await;
     let (taken, kind) = a.ask(Many { count, bytes }).await.unwrap();
-    world.node.quiesce().await;
+    world.node.quiesce().await.unwrap();
     (taken, kind, world.node.metrics().joins_accepted)
 }
 

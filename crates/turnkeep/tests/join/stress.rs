@@ -208,7 +208,7 @@ async fn stress(workers: usize, lane: u32) {
     for sender in senders {
         sender.await.unwrap();
     }
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     assert_eq!(faults.take(), Vec::<String>::new());
     let (mut handled, mut reported, mut accepted, mut rejected) = (0, 0, 0, 0);
     for rover in &rovers {

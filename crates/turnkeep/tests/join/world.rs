@@ -480,7 +480,7 @@ impl World {
     /// An Actor that is in a Spot from the beginning; the log is emptied.
     pub async fn mover_in(&self, id: &str, room: &SpotRef<Wide>) -> ActorRef<Mover> {
         let made = self.node.actor::<Mover>(id).create_in(Mover::new(&self.log), room).await.unwrap();
-        self.node.quiesce().await;
+        self.node.quiesce().await.unwrap();
         self.log.take();
         made
     }
@@ -491,7 +491,7 @@ impl World {
 
     /// Waits until nothing is left to do and takes the log, the Entry Spot's entries left out.
     pub async fn story(&self) -> Vec<String> {
-        self.node.quiesce().await;
+        self.node.quiesce().await.unwrap();
         let entry = self.node.entry_id();
         let mut story = self.log.take();
         story.retain(|line| !line.starts_with(&format!("{entry} left")));

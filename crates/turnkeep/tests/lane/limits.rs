@@ -88,7 +88,7 @@ async fn lane_1_a_the_default_counts_are_1024_and_128_in_two_separate_lanes() {
         assert_eq!(fill_lifecycle(&wide), 128);
         assert_eq!(wide.queued(), (1024, 128));
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!((wide.queued(), wide.reserved_bytes()), ((0, 0), (0, 0)));
     })
     .await;
@@ -110,7 +110,7 @@ async fn lane_1_b_the_default_application_lane_holds_64_mebibytes() {
         assert_eq!(wide.reserved_bytes(), (64 * MIB, 0));
         assert_eq!(fill(&wide, || Empty), 0);
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(wide.reserved_bytes(), (0, 0));
     })
     .await;
@@ -130,7 +130,7 @@ async fn lane_1_c_the_default_lifecycle_lane_holds_4_mebibytes() {
         assert_eq!((wide.queued().1, wide.waiting().1), (3, 1), "four times 256 bytes are too much");
         assert_eq!(wide.reserved_bytes().1, 3 * (MIB + OVERHEAD));
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(wide.members().len(), 5);
         assert_eq!((wide.queued(), wide.reserved_bytes()), ((0, 0), (0, 0)));
     })
@@ -146,7 +146,7 @@ async fn lane_1_d_each_limit_is_settable_for_a_node_and_at_registration() {
         let (wide, _member, kept) = occupied(&stage).await;
         assert_eq!((fill(&wide, || Empty), fill_lifecycle(&wide)), (4, 2));
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
 
         let cue = Cue::default();
         let own = factory(&cue, Wide::new)
@@ -169,7 +169,7 @@ async fn lane_1_d_each_limit_is_settable_for_a_node_and_at_registration() {
         }
         assert!(member.try_send(line("the node's limit")).is_err());
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
     })
     .await;
 }
@@ -196,7 +196,7 @@ async fn lane_2_a_a_flood_of_empty_payloads_meets_the_count_limit_with_256_bytes
         assert_eq!(fill(&wide, || Empty), 1023);
         assert_eq!(wide.reserved_bytes().0, KEEPER + 1023 * OVERHEAD);
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
     })
     .await;
 }
@@ -212,7 +212,7 @@ async fn lane_2_b_large_payloads_meet_the_byte_limit_long_before_the_count_limit
         assert!(wide.queued().0 < 6);
         assert!(wide.try_send(Empty).is_ok(), "a small one still fits");
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
     })
     .await;
 }
@@ -245,7 +245,7 @@ async fn lane_2_c_a_record_reserves_exactly_size_and_heap_and_256() {
         until(|| wide.queued().0 == 5).await;
         assert_eq!(grown(), heap + size_of::<Named>() as u64 + 256, "an ask weighs what a send does");
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(wide.reserved_bytes(), (0, 0));
     })
     .await;

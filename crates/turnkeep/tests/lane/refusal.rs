@@ -107,7 +107,7 @@ async fn lane_5_c_try_send_and_try_ask_fail_at_once_and_give_the_message_back() 
         assert_eq!(refused.kind(), Some(ErrorKind::CapacityExceeded));
         assert_eq!(refused.into_message().unwrap().tag, 9);
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
     })
     .await;
 }
@@ -178,7 +178,7 @@ async fn lane_5_e_the_default_deadlines_are_5_seconds_to_send_and_join_and_30_to
         assert_eq!(stage.cue.log.take(), ["failed DeadlineExceeded g"]);
         assert!(waited >= Duration::from_secs(5) && waited < Duration::from_secs(25), "{waited:?}");
         kept.go.set();
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(pawn.place(), Some(stage.node.entry_id()));
     })
     .await;

@@ -22,7 +22,7 @@ const ONE: u64 = size_of::<Play>() as u64 + 256;
 
 /// Nothing is reserved, and the lane takes exactly as many as its limit says.
 async fn is_whole(stage: &Stage, wide: &SpotRef<Wide>, records: u32) {
-    stage.node.quiesce().await;
+    stage.node.quiesce().await.unwrap();
     assert_eq!((wide.queued(), wide.reserved_bytes(), wide.waiting()), ((0, 0), (0, 0), (0, 0)));
     let kept = keep(|play| async { wide.send(play).await.unwrap() }).await;
     for _ in 1..records {
@@ -31,7 +31,7 @@ async fn is_whole(stage: &Stage, wide: &SpotRef<Wide>, records: u32) {
     assert!(wide.try_send(line("too many")).is_err());
     assert_eq!(wide.queued().0, records);
     kept.go.set();
-    stage.node.quiesce().await;
+    stage.node.quiesce().await.unwrap();
     assert_eq!((wide.queued(), wide.reserved_bytes()), ((0, 0), (0, 0)));
 }
 
@@ -153,7 +153,7 @@ async fn lane_3_d_a_members_reservation_is_its_own_and_a_panic_or_a_cancellation
                 for ask in asks {
                     assert!(ask.await.unwrap().is_err());
                 }
-                stage.node.quiesce().await;
+                stage.node.quiesce().await.unwrap();
                 assert!(member.has_ended());
                 assert_eq!((member.queued(), member.reserved_bytes()), ((0, 0), (0, 0)));
             }
@@ -182,7 +182,7 @@ async fn lane_3_e_a_panic_of_a_spots_handler_gives_all_of_its_reservations_back(
             }
             // Room came back before the panic or with it: handled, or refused, never left.
             let _ = waits.await.unwrap();
-            stage.node.quiesce().await;
+            stage.node.quiesce().await.unwrap();
             assert!(wide.has_ended());
             assert_eq!((wide.queued(), wide.reserved_bytes(), wide.waiting()), ((0, 0), (0, 0), (0, 0)));
         }

@@ -107,7 +107,7 @@ async fn rounds(workers: usize, records: u32, rounds: usize) {
     }
     assert!(accepted > 0);
     let metrics = stage.node.metrics();
-    stage.node.quiesce().await;
+    stage.node.quiesce().await.unwrap();
     assert_eq!((metrics.failed_sends, metrics.late), (0, 0));
 }
 

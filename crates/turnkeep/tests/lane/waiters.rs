@@ -195,11 +195,11 @@ async fn lane_6_c_a_wait_cancelled_just_when_room_comes_is_delivered_once_or_gon
             waits.abort();
             certain += u64::from(waits.await.is_ok());
         }
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!(dropped.load(Ordering::SeqCst), ROUNDS, "each is gone exactly once");
         let handled = wide.ask(Total).await.unwrap();
         assert!(handled >= certain && handled <= ROUNDS, "{certain} {handled}");
-        stage.node.quiesce().await;
+        stage.node.quiesce().await.unwrap();
         assert_eq!((wide.queued(), wide.reserved_bytes(), wide.waiting()), ((0, 0), (0, 0), (0, 0)));
     })
     .await;

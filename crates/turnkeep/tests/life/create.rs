@@ -39,7 +39,7 @@ async fn life_entry_spot_is_one_with_its_own_id_and_is_never_closed() {
         go.set();
         assert_eq!(entry.members(), ["g"]);
         guest.close().await.unwrap();
-        one.quiesce().await;
+        one.quiesce().await.unwrap();
         assert!(entry.members().is_empty());
         let refused = entry.close().await;
         assert_eq!(
@@ -71,7 +71,7 @@ async fn life_actor_created_in_a_spot_handles_its_first_message_there() {
             go.set();
             let made = creation.await.unwrap().unwrap();
             assert_eq!(made.place().as_deref(), Some("W"));
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             let story = log.take();
             assert_eq!(story.last().unwrap(), "g add 1 at W", "{story:?}");
             assert_eq!(story.iter().filter(|line| *line == "W joined g").count(), 1);
@@ -94,7 +94,7 @@ async fn life_actor_refused_by_its_first_spot_does_not_exist() {
                 assert_eq!(error.kind(), ErrorKind::Rejected);
                 assert_eq!(node.actor::<Guest>("g").find().unwrap_err().kind(), ErrorKind::NotFound);
             }
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!((alive.count(), node.count(ObjectKind::Actor)), (0, 0));
             assert!(wide.members().is_empty());
             let missing = node.spot::<Wide>("none");
@@ -150,7 +150,7 @@ async fn failing(workers: usize, step: Step, kind: ErrorKind, text: &str) {
         assert_eq!(node.actor::<Guest>("g").create_with(guest).await.unwrap_err().kind(), kind);
         assert_eq!(node.actor::<Guest>("g").find().unwrap_err().kind(), ErrorKind::NotFound);
     }
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     assert_eq!(alive.count(), 0);
     assert_eq!((node.count(ObjectKind::Spot), node.count(ObjectKind::Actor)), (1, 0));
     node.spot::<Wide>("W").create().await.unwrap();
@@ -258,7 +258,7 @@ async fn life_first_message_to_an_instance_spot_that_cannot_be_made_is_told() {
             let kind = error.unwrap_err().kind();
             assert!(matches!(kind, Some(ErrorKind::Unavailable | ErrorKind::NotFound)), "{kind:?}");
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.count(ObjectKind::Spot), 1);
     })
     .await;
@@ -323,7 +323,7 @@ async fn life_start_with_lanes_of_one_and_two_lets_outside_messages_wait() {
                 send.await.unwrap();
             }
             creation.await.unwrap().unwrap();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             let mut wanted = vec![1001, 100];
             wanted.extend(1..=10);
             assert_eq!(log.take(), wanted, "on_create first, then in order");

@@ -116,7 +116,7 @@ async fn life_an_object_asks_for_its_own_close_and_does_not_wait_for_it() {
         let (close, destroy, requested) = wide.ask(EndSelf).await.unwrap();
         let invalid = Some(ErrorKind::InvalidOperation);
         assert_eq!((close, destroy, requested), (invalid, invalid, true));
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert!(wide.has_ended());
     })
     .await;
@@ -195,7 +195,7 @@ async fn life_destroy_cancels_an_ordinary_wait_and_refuses_the_queue() {
                 assert!(matches!(kind, Some(ErrorKind::NotFound | ErrorKind::Unavailable)), "{kind:?}");
             }
             go.set();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(log.take(), ["W created"], "no handler and no on_closing ran");
             assert_eq!((alive.count(), wide.queued(), wide.reserved_bytes()), (0, (0, 0), (0, 0)));
         }
@@ -222,7 +222,7 @@ async fn life_destroy_cancels_yielding_waits() {
                 assert_eq!(waiting.await.unwrap().unwrap_err().kind(), Some(ErrorKind::Unavailable));
                 go.set();
             }
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(alive.count(), 0);
         }
     })
@@ -279,7 +279,7 @@ async fn life_objects_that_keep_references_to_themselves_are_freed() {
                 wide.close().await.unwrap();
             }
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(alive.count(), 100);
         assert_eq!(node.count(ObjectKind::Spot), 51);
         drop(node);

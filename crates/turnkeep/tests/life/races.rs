@@ -97,7 +97,7 @@ async fn life_closers_senders_and_creators_at_once_lose_nothing() {
                 }
                 assert!(lamp.has_ended());
             }
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(counts.handled.load(Ordering::SeqCst), accepted);
             assert_eq!(counts.closed.load(Ordering::SeqCst), closed);
             let made = counts.made.load(Ordering::SeqCst);
@@ -166,7 +166,7 @@ async fn life_closed_and_created_again_at_once_is_never_two() {
                 before = Some(other.generation());
             }
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert!(node.entry::<turnkeep::Hall>().unwrap().members().is_empty());
         let _ = (node.spot::<Single>("s"), node.spot::<Cell>("c"));
     })

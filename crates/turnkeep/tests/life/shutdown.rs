@@ -15,7 +15,7 @@ async fn life_graceful_shutdown_finishes_everything_and_closes_spots_before_acto
             let log = Log::new();
             let wide = node.spot::<Wide>("W").create_with(Wide::logged(&log)).await.unwrap();
             let guest = node.actor::<Guest>("g").create_in(Guest::logged(&log), &wide).await.unwrap();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             log.take();
             let (hold, held, go) = Hold::new();
             let running = tokio::spawn(guest.ask(hold));
@@ -171,7 +171,7 @@ async fn life_calls_after_the_shutdown_are_shutting_down() {
         assert_eq!(guest.place(), None);
         // Looking on is no work: nothing is there any more.
         assert_eq!(node.spot::<Wide>("W").find().unwrap_err().kind(), ErrorKind::NotFound);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
     })
     .await;
 }

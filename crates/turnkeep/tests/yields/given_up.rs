@@ -23,7 +23,7 @@ async fn yield_10_a_a_timed_out_yield_of_a_spot_leaves_it_free() {
         assert_eq!(asked.await.unwrap(), Some(ErrorKind::DeadlineExceeded));
         ping(&spot).await;
         answer(&other, &never).await;
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.metrics().late, 1);
         assert_eq!(spot.queued(), (0, 0));
         assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), 1);
@@ -88,7 +88,7 @@ async fn yield_10_c_a_yield_cancelled_by_its_handler_leaves_spot_and_claim_free(
             ping(&spot).await;
         }
         assert_eq!(member.ask(act!(Player, [], |turn| turn.n)).await.unwrap(), 50);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!((spot.queued(), member.queued()), ((0, 0), (0, 0)));
     })
     .await;
@@ -143,7 +143,7 @@ async fn yield_10_e_a_caller_that_gives_up_leaves_the_yielding_handler_to_its_en
         drop(asked);
         ping(&spot).await;
         answer(&other, &told).await;
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), 1);
         assert_eq!(node.metrics().late, 1);
     })
@@ -175,7 +175,7 @@ async fn yield_10_f_an_answer_that_races_the_deadline_ends_the_yield_once() {
         assert_eq!(answered + expired, 100);
         assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), 100);
         ping(&other).await;
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert!(node.metrics().late <= expired, "late answers belong to expired calls");
     })
     .await;

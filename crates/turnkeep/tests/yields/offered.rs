@@ -177,7 +177,7 @@ macro_rules! try_all {
 
 /// Checks that what a context found was a refusal and that nothing happened.
 async fn nothing_happened(node: &Node, ran: &Arc<AtomicBool>, tried: Tried, context: &str) {
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     assert_eq!(tried, REFUSED, "{context}");
     assert!(!ran.load(Ordering::SeqCst), "{context}: something ran");
     assert_eq!(node.metrics().yields, 0, "{context}");
@@ -281,7 +281,7 @@ async fn yield_2_e_a_call_begun_ordinarily_releases_nothing_where_the_context_ca
         };
         let (asked, ()) = tokio::join!(asked, rival);
         asked.unwrap();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["end of the first", "rival"]);
         assert_eq!(node.metrics().yields, 0);
     })

@@ -25,7 +25,7 @@ async fn yield_4_a_other_spot_and_member_handlers_run_while_a_spot_handler_yield
         spot.ask(act!(Room, [order], |_turn| order.push("Spot"))).await.unwrap();
         member.ask(act!(Player, [order], |_turn| order.push("member"))).await.unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["asks", "Spot", "member", "goes on"]);
     })
     .await;
@@ -50,7 +50,7 @@ async fn yield_4_b_the_spot_and_other_members_run_while_a_member_yields() {
         spot.ask(act!(Room, [order], |_turn| order.push("Spot"))).await.unwrap();
         member.ask(act!(Player, [order], |_turn| order.push("member"))).await.unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["asks", "Spot", "member", "goes on"]);
     })
     .await;
@@ -132,7 +132,7 @@ async fn yield_5_a_no_application_record_of_a_yielding_member_starts_before_its_
         ping(&spot).await;
         assert!(order.len() <= 2, "the claim was broken during the second yield: {:?}", order.take());
         third.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(
             order.take(),
             [
@@ -166,7 +166,7 @@ async fn yield_5_b_no_lifecycle_record_of_a_yielding_member_starts_before_its_co
         ping(&spot).await;
         member.send(act!(Player, [order], |_turn| order.push("accepted again"))).await.unwrap();
         third.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert!(member.has_ended());
         assert_eq!(
             order.take(),
@@ -198,7 +198,7 @@ async fn yield_5_c_the_claim_of_one_member_keeps_nobody_else_back() {
         }
         assert_eq!(order.len(), 0);
         told.iter().for_each(Signal::set);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take().last(), Some(&"kept back"));
     })
     .await;
@@ -240,7 +240,7 @@ async fn yield_6_a_a_resume_runs_after_everything_already_in_the_spot_queue() {
         spot_says("record 3");
         member_says(&p, "p 3");
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(
             order.take(),
             ["record 1", "earlier resume", "p 1", "q 1", "record 2", "THE RESUME", "record 3", "p 2", "p 3"]
@@ -269,7 +269,7 @@ async fn yield_6_b_the_resume_of_a_member_takes_its_place_in_the_spot_queue() {
         answer(&other, &told).await;
         spot.try_send(act!(Room, [order], |_turn| order.push("after"))).unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["before", "resume", "after", "p's next"]);
     })
     .await;
@@ -307,7 +307,7 @@ async fn yield_6_c_a_resume_needs_no_room_in_a_full_lane_of_one() {
             assert_eq!(order.len(), 0);
             told.set();
             waiter.await.unwrap().unwrap();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(order.take(), ["resume", "waiter"]);
             assert_eq!(spot.queued(), (0, 0));
         })
@@ -319,7 +319,7 @@ async fn yield_6_c_a_resume_needs_no_room_in_a_full_lane_of_one() {
 async fn yield_6_d_a_resume_is_a_turn_of_its_own_and_no_new_packet() {
     everywhere(async |node| {
         let (spot, other) = (room(&node, "spot").await, room(&node, "other").await);
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let before = node.metrics();
         let told = Signal::new();
         let call = far(&other, &told);
@@ -340,7 +340,7 @@ async fn yield_6_d_a_resume_is_a_turn_of_its_own_and_no_new_packet() {
         let (first, second) = grants.unwrap();
         assert!(second > first, "{second} follows {first}");
         assert_eq!(queued, (1, 0));
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let after = node.metrics();
         assert_eq!(after.accepted - before.accepted, 2, "the two messages");
         assert_eq!(after.turns - before.turns, 3, "a turn for each, and the resume");
@@ -380,7 +380,7 @@ async fn yield_6_e_a_wait_that_ends_during_the_poll_is_never_gone_on_with_inline
         spot.try_send(act!(Room, [order], |_turn| order.push("competitor"))).unwrap();
         answer(&other, &told).await;
         back.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["end of the poll", "competitor", "resume"]);
     })
     .await;
@@ -409,7 +409,7 @@ async fn yield_6_f_resumes_run_in_the_order_in_which_the_waits_ended() {
             answer(&waits[n].0, &waits[n].1).await;
         }
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ended);
     })
     .await;
@@ -430,7 +430,7 @@ async fn yield_6_g_a_call_that_ends_at_once_goes_on_behind_the_queue() {
         .unwrap();
         spot.try_send(act!(Room, [order], |_turn| order.push("queued"))).unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["queued", "resume"]);
     })
     .await;

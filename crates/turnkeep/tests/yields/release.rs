@@ -71,7 +71,7 @@ macro_rules! waits_after {
         chances(&$node).await;
         go.set();
         $told.set();
-        $node.quiesce().await;
+        $node.quiesce().await.unwrap();
         order.take()
     }};
 }
@@ -138,7 +138,7 @@ async fn yield_8_b_every_way_to_reach_the_state_keeps_the_gate_of_a_forgotten_yi
             chances(&node).await;
             go.set();
             told.set();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(order.take(), KEPT, "way {way}");
             spot.ask(act!(Room, [], |turn| turn.n = 0)).await.unwrap();
         }
@@ -231,7 +231,7 @@ async fn yield_8_f_a_handler_that_raced_a_yield_has_the_gate_when_it_goes_on() {
         go.set();
         ping(&spot).await;
         told.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["raced", "queued later"]);
     })
     .await;
@@ -269,7 +269,7 @@ async fn gate_7_a_join_of_a_yield_and_an_ordinary_wait_releases_the_gate_for_bot
         chances(&node).await;
         spot.ask(act!(Room, [order], |_turn| order.push("with the ordinary one over"))).await.unwrap();
         told.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["with both pending", "with the ordinary one over", "both"]);
     })
     .await;
@@ -297,7 +297,7 @@ async fn gate_7_b_a_join_whose_yield_is_over_keeps_the_gate_for_the_ordinary_wai
         spot.send(act!(Room, [order], |_turn| order.push("kept back"))).await.unwrap();
         chances(&node).await;
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["with both pending", "both", "kept back"]);
     })
     .await;
@@ -340,7 +340,7 @@ async fn yield_8_h_a_yield_beside_siblings_that_wake_alone_does_not_keep_the_gat
         wake_sibling.set();
         sibling_ran.wait().await;
         ask_back.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["callee under the gate", "both over"]);
     })
     .await;
@@ -435,7 +435,7 @@ async fn yield_8_k_a_yield_kept_alive_beside_an_ordinary_wait_releases_the_gate(
         spot.ask(act!(Room, [order], |_turn| order.push("competitor"))).await.unwrap();
         go.set();
         told.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), RELEASED);
     })
     .await;

@@ -116,7 +116,7 @@ async fn yield_8_r_a_forgotten_yield_leaves_nothing_to_the_next_handler_in_its_s
             chances(&node).await;
             go.set();
             never.set();
-            node.quiesce().await;
+            node.quiesce().await.unwrap();
             assert_eq!(order.take(), ["end of the handler", "competitor"]);
             let blocks = blocks.take();
             same_block += usize::from(blocks[0] == blocks[1]);
@@ -243,7 +243,7 @@ async fn yield_8_u_a_member_whose_spot_was_stopped_while_it_yielded_finds_no_sta
         };
         let (in_member, ()) = tokio::join!(in_member, stop);
         assert_eq!(in_member.unwrap(), (true, 1));
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["goes on", "later message"]);
         assert_eq!(member.place(), Some(node.entry_id()));
     })

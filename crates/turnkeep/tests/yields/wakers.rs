@@ -32,7 +32,7 @@ async fn yield_8_n_a_yield_polled_with_a_foreign_waker_gives_the_gate_up_and_end
         answer(&other, &told).await;
         spot.ask(act!(Room, [order], |_turn| order.push("competitor"))).await.unwrap();
         go.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["competitor", "competitor", "end of the handler"]);
     })
     .await;
@@ -72,12 +72,12 @@ async fn yield_8_o_wakers_woken_after_their_handler_ended_disturb_no_successor()
             let (answer, ()) = tokio::join!(asked, noise);
             assert_eq!(answer.unwrap(), round + 1);
         }
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         let turns = node.metrics().turns;
         let all = std::mem::take(&mut *wakers.lock().unwrap());
         all.into_iter().for_each(Waker::wake);
         ping(&spot).await;
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(node.metrics().turns, turns + 1, "old wakers make no turns");
     })
     .await;
@@ -130,7 +130,7 @@ async fn yield_8_p_a_yielding_handler_woken_thousands_of_times_runs_once_and_alo
         }
         assert_eq!(resumed.len(), 0);
         told.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(resumed.len(), 1);
         assert_eq!(overlap.most(), 1);
         assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), 500);
@@ -159,7 +159,7 @@ async fn gate_7_c_a_handler_that_wakes_itself_keeps_its_gate_and_lets_other_gate
         }
         assert_eq!(order.len(), 0);
         stop.set();
-        node.quiesce().await;
+        node.quiesce().await.unwrap();
         assert_eq!(order.take(), ["busy one", "competitor"]);
     })
     .await;

@@ -170,7 +170,7 @@ pub async fn player_in<S: Spot<Mode: turnkeep::Admits>>(
     spot: &SpotRef<S>,
 ) -> ActorRef<Player> {
     let player = newcomer(node, id, spot).await;
-    node.quiesce().await;
+    node.quiesce().await.unwrap();
     player
 }
 
