@@ -345,7 +345,7 @@ impl Builder {
                 send_timeout: self.send_timeout,
                 shutdown_timeout: self.shutdown_timeout,
             },
-            task_class: building.class(None, None, None, false, false)?,
+            task_class: building.task_class()?,
             pool,
             own_pool,
             counters,
@@ -367,6 +367,20 @@ impl std::fmt::Debug for Builder {
 }
 
 impl Building {
+    /// The class of the program's own tasks: their records are no accepted work of objects, so they are counted
+    /// apart.
+    fn task_class(&self) -> Result<Arc<Class>, Error> {
+        let class = self.class(None, None, None, false, false)?;
+        Ok(Arc::new(Class {
+            limits: class.limits,
+            budget_ns: class.budget_ns,
+            shares_gate: false,
+            claims: false,
+            pool: class.pool.clone(),
+            counters: Arc::new(Counters::new()),
+        }))
+    }
+
     fn class(
         &self,
         application: Option<Lane>,

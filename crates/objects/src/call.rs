@@ -142,7 +142,7 @@ pub(crate) fn may_yield(turn: &Current<'_>) -> bool {
 }
 
 /// Whether an object of the node runs, and not a task of the program's own.
-fn is_turn_of(node: &NodeInner) -> bool {
+pub(crate) fn is_turn_of(node: &NodeInner) -> bool {
     with_turn(|turn| {
         turn.is_some_and(|turn| {
             let object = object_of(turn.owner());

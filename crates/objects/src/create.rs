@@ -489,6 +489,10 @@ impl Birth<'_> {
         match inserted {
             Ok(owner) => Ok(Attempt::Born { owner, told: wait, moved }),
             Err(Some(existing)) => Ok(Attempt::Exists(existing)),
+            Err(None) if self.node.is_stopped() => {
+                let text = "the node has ended; start another node";
+                Err(Error::new(ErrorKind::ShuttingDown, address, CREATE, text))
+            }
             Err(None) => Err(Error::new(
                 ErrorKind::Unavailable,
                 address,

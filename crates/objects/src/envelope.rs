@@ -148,7 +148,8 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
         // Before the answer: who has the reply has the room back (LANE-3).
         access.handler_ended();
         let owner = access.owner();
-        let joins = join::end_of_scope(handled.ending());
+        // Before the answer, too: who has it finds the Actors that move on hold (JOIN-11).
+        join::start(join::end_of_scope(handled.ending()));
         let (answer, ending) = conclude::<M>(owner, handled);
         match (self.answer, answer) {
             (Some(waiting), answer) => give(owner, waiting, answer),
@@ -158,7 +159,6 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
             }
             (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(owner, self.flow, &error),
         }
-        join::start(joins);
         ending
     }
 }
@@ -196,9 +196,14 @@ fn conclude<M: Message>(owner: &Owner, handled: Handled<M>) -> (Answer<M>, Endin
         }
         Handled::Panic(text) => {
             let error = panicked(owner, std::any::type_name::<M>(), &text);
-            (Err(Unanswered::Runtime(error)), Ending::End { why: Refusal::Panicked })
+            (Err(Unanswered::Runtime(error)), after_panic(owner))
         }
     }
+}
+
+/// What becomes of an object whose code panicked: it is stopped, unless it is the Entry Spot, which never ends.
+pub(crate) fn after_panic(owner: &Owner) -> Ending {
+    if object_of(owner).node.is_entry(owner) { Ending::Done } else { Ending::End { why: Refusal::Panicked } }
 }
 
 /// Reports a panic of user code and makes the error of it.

@@ -49,14 +49,16 @@ impl Membership {
         Some(before)
     }
 
-    /// A Spot has ended: its members are in `refuge` from now on.
-    pub(crate) fn evict(&self, spot: Key, refuge: &Arc<Owner>) {
+    /// A Spot has ended: its members, which are returned, are in `refuge` from now on.
+    pub(crate) fn evict(&self, spot: Key, refuge: &Arc<Owner>) -> Vec<Arc<Owner>> {
         let mut table = self.0.write();
-        let Some(members) = table.members.remove(&spot.0) else { return };
+        let Some(members) = table.members.remove(&spot.0) else { return Vec::new() };
         for actor in members.keys() {
             table.places.insert(*actor, refuge.clone());
         }
+        let evicted = members.values().cloned().collect();
         table.members.entry(refuge.key().0).or_default().extend(members);
+        evicted
     }
 
     /// The Spot an Actor is in.

@@ -17,6 +17,7 @@ use turnkeep_scheduler::pool::Pool;
 
 use crate::actor::{Actor, Handler};
 use crate::builder::{Builder, TypeEntry};
+use crate::caught::caught_call;
 use crate::destination::Address;
 use crate::directory::Directory;
 use crate::error::{Error, ErrorKind};
@@ -134,6 +135,11 @@ impl NodeInner {
         self.entry.read().clone()
     }
 
+    /// Whether an owner is the Entry Spot.
+    pub(crate) fn is_entry(&self, owner: &Owner) -> bool {
+        self.entry.read().as_ref().is_some_and(|entry| std::ptr::eq(&**entry, owner))
+    }
+
     pub(crate) fn set_entry(&self, entry: Arc<Owner>) {
         *self.entry.write() = Some(entry);
     }
@@ -167,11 +173,17 @@ impl NodeInner {
         make: impl FnOnce() -> Arc<Owner>,
         born: impl FnOnce(&Arc<Owner>),
     ) -> Result<Arc<Owner>, Option<Arc<Owner>>> {
-        let claim = || match as_infrastructure(|| self.locate.claim(kind, id.as_str())) {
-            Ok(()) => true,
-            Err(reason) => {
-                report(|| tracing::warn!(%kind, %id, reason, "the location service refused an id"));
-                false
+        let claim = || {
+            // Under the lock of the id's shard: whoever sweeps the directory after the stop finds what got in.
+            if self.is_stopped() {
+                return false;
+            }
+            match as_infrastructure(|| self.locate.claim(kind, id.as_str())) {
+                Ok(()) => true,
+                Err(reason) => {
+                    report(|| tracing::warn!(%kind, %id, reason, "the location service refused an id"));
+                    false
+                }
             }
         };
         self.directory.insert(kind, id, claim, make, |owner| {
@@ -187,7 +199,12 @@ impl NodeInner {
         if object.kind == ObjectKind::Task {
             return self.tasks.remove(object);
         }
-        let release = || as_infrastructure(|| self.locate.release(object.kind, object.id.as_str()));
+        let release = || {
+            let release = || as_infrastructure(|| self.locate.release(object.kind, object.id.as_str()));
+            if let Err(panic) = caught_call(release) {
+                report(|| tracing::error!(%object, panic, "the location service panicked"));
+            }
+        };
         let Some(owner) = self.directory.remove(object, release) else { return };
         match object.kind {
             ObjectKind::Actor => {
@@ -197,7 +214,12 @@ impl NodeInner {
             }
             ObjectKind::Spot => match self.entry() {
                 Some(entry) if Arc::ptr_eq(&entry, &owner) => *self.entry.write() = None,
-                Some(entry) => self.membership.evict(owner.key(), &entry),
+                Some(entry) => {
+                    for actor in self.membership.evict(owner.key(), &entry) {
+                        // It gets a gate of its own when it next comes up under the old one: now.
+                        actor.nudge();
+                    }
+                }
                 None => {}
             },
             _ => {}
@@ -314,7 +336,8 @@ impl Node {
     }
 
     /// Runs a task of the program's own on the node's workers, by turns with the objects. Inside it calls are
-    /// made as from outside; it must not block.
+    /// made as from outside; it must not block. It is no accepted work that a shutdown waits for: a node that ends
+    /// ends it.
     pub fn spawn<F>(&self, future: F) -> Task<F::Output>
     where
         F: Future<Output: Send> + Send + 'static,

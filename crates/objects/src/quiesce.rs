@@ -5,14 +5,13 @@
 
 use std::sync::Arc;
 
-use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Count;
 use turnkeep_scheduler::ticks;
 
+use crate::call::is_turn_of;
 use crate::error::{Error, ErrorKind};
 use crate::node::NodeInner;
-use crate::object::object_of;
 
 const LOOK_EVERY_NS: u64 = 1_000_000;
 
@@ -25,7 +24,7 @@ pub(crate) fn is_quiet(node: &NodeInner) -> bool {
 
 /// Waits for that moment.
 pub(crate) async fn quiesce(node: Arc<NodeInner>) -> Result<(), Error> {
-    if in_turn_of(&node) {
+    if is_turn_of(&node) {
         let text = "a turn of the node would wait for its own end; wait from outside";
         return Err(Error::new(ErrorKind::InvalidOperation, "node", "quiesce", text));
     }
@@ -33,9 +32,4 @@ pub(crate) async fn quiesce(node: Arc<NodeInner>) -> Result<(), Error> {
         sleep_until(ticks::after(LOOK_EVERY_NS)).await;
     }
     Ok(())
-}
-
-/// Whether the running code is a turn of the node, a task of the program's own on it included.
-pub(crate) fn in_turn_of(node: &Arc<NodeInner>) -> bool {
-    with_turn(|turn| turn.is_some_and(|turn| Arc::ptr_eq(&object_of(turn.owner()).node, node)))
 }

@@ -4,7 +4,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnkeep_scheduler::ambient::{Domain, domain};
+use turnkeep_scheduler::ambient::{Domain, domain, with_turn};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::Owner;
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
 use crate::node::NodeInner;
 use crate::object::object_of;
-use crate::quiesce::{in_turn_of, is_quiet, quiesce};
+use crate::quiesce::{is_quiet, quiesce};
 
 /// How a shutdown went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +28,8 @@ pub struct ShutdownReport {
 }
 
 pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<ShutdownReport, Error> {
-    if in_turn_of(&node) || domain() == Domain::Infrastructure {
+    let inside = with_turn(|turn| turn.is_some_and(|turn| Arc::ptr_eq(&object_of(turn.owner()).node, &node)));
+    if inside || domain() == Domain::Infrastructure {
         let text = "a turn of the node would wait for its own end; shut it down from outside";
         return Err(Error::new(ErrorKind::InvalidOperation, "node", "shutdown", text));
     }
@@ -41,8 +42,9 @@ pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<Sh
     if is_quiet(&node) {
         close_all(&node, due).await;
     }
-    let cancelled = cancel_all(&node);
     node.set_stopped();
+    let cancelled = cancel_all(&node);
+    in_time(due, tasks_end(&node)).await;
     if node.own_pool && cancelled == 0 {
         // Nothing is left to run but tasks of the program's own; the threads end before this does.
         let pool = node.pool.clone();
@@ -85,6 +87,13 @@ async fn close_these(owners: Vec<Arc<Owner>>, due: u64) {
         }
     };
     in_time(due, ends).await;
+}
+
+/// Waits until the program's own tasks, cancelled, are gone.
+async fn tasks_end(node: &NodeInner) {
+    for task in node.tasks.all() {
+        object_of(&task).wait_for_end().await;
+    }
 }
 
 /// Cancels what has not ended. Returns how many that were.

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use turnkeep_machines::gate::Grant;
 use turnkeep_scheduler::access::{Access, Released};
 use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::ticks;
@@ -89,7 +90,7 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
         call.set_yielding();
         // A call that was begun as an ordinary wait is not refused any more; then the gate is simply kept.
         let releases = self.access.gate().class().shares_gate;
-        Yielding(self.access.released_if(releases, OneTurnLater { call, is_first: true, output: None }))
+        Yielding(self.access.released_if(releases, OneTurnLater::new(call)))
     }
 
     /// The number of this turn's grant; no other turn of the gate ever has it (GATE-9). It changes over a
@@ -179,43 +180,64 @@ impl<A: Actor, S: Spot> Turn<'_, A, S> {
 #[must_use = "futures do nothing unless awaited"]
 pub struct Yielding<'a, C: Call>(Released<'a, OneTurnLater<C>>);
 
-/// A call whose end is never taken inline: one that was submitted and has ended at once still gives the gate up
-/// and goes on in a turn of its own, behind what is queued then (YIELD-6).
+/// A call whose end is never taken inline: one that has ended before the gate was given up waits for a turn of
+/// its own, behind what is queued then (YIELD-6).
 struct OneTurnLater<C: Call> {
     call: C,
-    is_first: bool,
+    /// The grant under which the yield began; `None` before that.
+    began: Option<Grant>,
     output: Option<C::Output>,
 }
 
 impl<C: Call> Unpin for OneTurnLater<C> {}
 
+impl<C: Call> OneTurnLater<C> {
+    fn new(call: C) -> Self {
+        Self { call, began: None, output: None }
+    }
+
+    /// Whether the turn in which the yield began still goes on.
+    fn is_same_turn(&self) -> bool {
+        self.began.is_some() && self.began == with_turn(|turn| turn.map(|turn| turn.grant()))
+    }
+}
+
 impl<C: Call> Future for OneTurnLater<C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
-        if let Some(output) = self.output.take() {
-            return Poll::Ready(output);
+        if self.output.is_none() {
+            let polled = Pin::new(&mut self.call).poll(cx);
+            if self.began.is_none() {
+                self.began = begin_yield(&self.call);
+            }
+            match polled {
+                Poll::Ready(output) => self.output = Some(output),
+                Poll::Pending => return Poll::Pending,
+            }
         }
-        let polled = Pin::new(&mut self.call).poll(cx);
-        if !std::mem::take(&mut self.is_first) || !begins_yield(&self.call) {
-            return polled;
-        }
-        if let Poll::Ready(output) = polled {
-            self.output = Some(output);
+        if self.is_same_turn() {
             cx.waker().wake_by_ref();
+            return Poll::Pending;
         }
-        Poll::Pending
+        match self.output.take() {
+            Some(output) => Poll::Ready(output),
+            None => Poll::Pending,
+        }
     }
 }
 
-/// Whether a call that was just polled for the first time gives the gate up; if so the yield is counted.
-fn begins_yield<C: Call>(call: &C) -> bool {
-    call.was_submitted()
-        && with_turn(|turn| {
-            let Some(turn) = turn.filter(may_yield) else { return false };
-            object_of(turn.owner()).node.tally(Tally::Yields);
-            true
-        })
+/// The grant under which a call that was just polled for the first time begins to yield, and a yield more in the
+/// count; `None` if nothing was submitted or the context does not yield.
+fn begin_yield<C: Call>(call: &C) -> Option<Grant> {
+    if !call.was_submitted() {
+        return None;
+    }
+    with_turn(|turn| {
+        let turn = turn.filter(may_yield)?;
+        object_of(turn.owner()).node.tally(Tally::Yields);
+        Some(turn.grant())
+    })
 }
 
 impl<C: Call> Future for Yielding<'_, C> {

@@ -50,6 +50,7 @@ use turnkeep_machines::pair::Lane;
 
 use crate::access::Ending;
 use crate::ambient;
+use crate::deadline::shielded;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
@@ -131,6 +132,8 @@ pub(crate) struct Activation {
     deadline_ns: Cell<u64>,
     /// The flow it belongs to.
     flow: Cell<u64>,
+    /// Whether the layer above has declared the handler over, though its turn goes on.
+    closed: Cell<bool>,
     /// What the layer above keeps for this handler.
     local: Cell<Option<Box<dyn Any + Send>>>,
     /// The size of the block.
@@ -253,6 +256,7 @@ impl Act {
             listed: Cell::new(false),
             deadline_ns: Cell::new(u64::MAX),
             flow: Cell::new(0),
+            closed: Cell::new(false),
             local: Cell::new(None),
             size,
         };
@@ -329,7 +333,8 @@ impl Act {
             panic = ambient::in_turn(self, || catch_unwind(drop)).err();
         }
         let local = self.local.take();
-        panic.or(catch_unwind(AssertUnwindSafe(|| drop(local))).err())
+        shielded(|| drop(local));
+        panic
     }
 
     /// The handler is over. Gives the driver's count back, or leaves it to the queue the link is still in.
@@ -449,6 +454,10 @@ impl Activation {
 
     pub(crate) fn flow(&self) -> &Cell<u64> {
         &self.flow
+    }
+
+    pub(crate) fn closed(&self) -> &Cell<bool> {
+        &self.closed
     }
 
     pub(crate) fn local(&self) -> &Cell<Option<Box<dyn Any + Send>>> {

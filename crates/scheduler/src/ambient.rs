@@ -10,6 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+use turnkeep_machines::gate::Grant;
 use turnkeep_machines::pair::Lane;
 
 use crate::activation::Act;
@@ -110,6 +111,23 @@ impl Current<'_> {
     #[must_use]
     pub fn flow(&self) -> u64 {
         self.0.flow().get()
+    }
+
+    /// The number of the turn's grant.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.0.grant().get()
+    }
+
+    /// The handler is over: what its turn still does is no longer the handler.
+    pub fn close(&self) {
+        self.0.closed().set(true);
+    }
+
+    /// Whether [`close`](Self::close) was called.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.0.closed().get()
     }
 
     /// What the layer above keeps for this handler. `use_it` must not run user code.

@@ -19,8 +19,9 @@ pub(crate) struct Core {
     queue: Fifo,
     /// Own lifecycle records in order.
     lifecycle: Fifo,
-    /// The stand-in for `lifecycle` in `queue`.
-    marker: Link,
+    /// The stand-in for `lifecycle` in `queue`: a link of the owner's. Set once the owner has its place in
+    /// memory.
+    marker: *const Link,
     marker_queued: bool,
     /// How many own application records are in `queue`.
     application: u32,
@@ -57,7 +58,7 @@ impl Core {
             gate: Gate::default(),
             queue: Fifo::new(),
             lifecycle: Fifo::new(),
-            marker: Link::new(Kind::Marker),
+            marker: std::ptr::null(),
             marker_queued: false,
             application: 0,
             pair: Pair::default(),
@@ -70,6 +71,11 @@ impl Core {
             ended: false,
             returned: 0,
         }
+    }
+
+    /// Names the owner's marker link.
+    pub(crate) fn set_marker(&mut self, marker: &Link) {
+        self.marker = std::ptr::from_ref(marker);
     }
 
     /// Sorts what came in into its places, in order. Returns whether the owner's control link was among it.
@@ -116,8 +122,9 @@ impl Core {
     fn queue_marker(&mut self) {
         if !self.marker_queued && !self.lifecycle.is_empty() {
             self.marker_queued = true;
-            let marker = NonNull::from(&self.marker);
-            self.push_place(marker);
+            if let Some(marker) = NonNull::new(self.marker.cast_mut()) {
+                self.push_place(marker);
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use crate::access::{Ending, Start};
 use crate::activation::{About, Act, Polled};
 use crate::ambient;
 use crate::core::{Core, Item};
+use crate::deadline::shielded;
 use crate::owner::{Count, Owner};
 use crate::pool::slice_began_ns;
 use crate::record::{Record, Refusal};
@@ -188,7 +189,7 @@ impl<'a> Holder<'a> {
         match polled {
             Polled::Ended(ending) => self.ended(act, owner, ending),
             Polled::Panicked(panic) => {
-                self.report(owner, &*panic);
+                report(owner, panic);
                 self.ended(act, owner, Ending::End { why: Refusal::Panicked })
             }
             Polled::Kept => self.suspend(act, owner),
@@ -198,7 +199,7 @@ impl<'a> Holder<'a> {
 
     fn ended(&mut self, act: Act, owner: &Arc<Owner>, ending: Ending) -> Step {
         if let Some(panic) = act.drop_future() {
-            self.report(owner, &*panic);
+            report(owner, panic);
         }
         owner.delist(act);
         owner.give_back(act.lane(), act.reserved().replace(0));
@@ -343,7 +344,7 @@ impl<'a> Holder<'a> {
         owner.seal(why);
         while let Some(act) = owner.any_suspended() {
             if let Some(panic) = act.drop_future() {
-                self.report(owner, &*panic);
+                report(owner, panic);
             }
             owner.delist(act);
             owner.give_back(act.lane(), act.reserved().replace(0));
@@ -363,7 +364,7 @@ impl<'a> Holder<'a> {
         // SAFETY: this thread holds the gate and no handler of the object is left.
         let state = owner.state().with_mut(|slot| unsafe { (*slot).take() });
         guarded(owner, || drop(state));
-        owner.identity().ended(why);
+        guarded(owner, || owner.identity().ended(why));
     }
 
     /// Whether there is anything left to do here.
@@ -400,11 +401,6 @@ impl<'a> Holder<'a> {
                 counters.add(which as usize, std::mem::take(count));
             }
         }
-    }
-
-    fn report(&mut self, owner: &Arc<Owner>, panic: &(dyn Any + Send)) {
-        owner.class().counters.add(Count::Panics as usize, 1);
-        owner.identity().panicked(panic);
     }
 }
 
@@ -446,9 +442,16 @@ fn is_to_end(owner: &Arc<Owner>) -> bool {
 /// Runs a little code of the layer above whose panic must not reach the driver.
 fn guarded(owner: &Arc<Owner>, run: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(run)) {
-        owner.class().counters.add(Count::Panics as usize, 1);
-        owner.identity().panicked(&*panic);
+        report(owner, panic);
     }
+}
+
+/// Counts and reports a panic. Neither the report nor the drop of the payload, whose destructor is user code, can
+/// unwind from here.
+fn report(owner: &Arc<Owner>, panic: Box<dyn Any + Send>) {
+    owner.class().counters.add(Count::Panics as usize, 1);
+    shielded(|| owner.identity().panicked(&*panic));
+    shielded(|| drop(panic));
 }
 
 #[cfg(test)]

@@ -23,6 +23,7 @@ use crate::activation::Act;
 use crate::admission::{Back, Front};
 use crate::core::Core;
 use crate::counters::Counters;
+use crate::deadline::shielded;
 use crate::drive;
 use crate::inbox::{Inbox, Pushed};
 use crate::link::{Kind, Link};
@@ -108,6 +109,9 @@ pub struct Owner {
     holds: AtomicU32,
     /// News for the holder: a cancellation, or a hold that is gone.
     control: Link,
+    /// The stand-in for the lifecycle lane in the queue; the holder's, but no part of `core`, because the queue
+    /// points to it while `core` is borrowed.
+    marker: Link,
     /// Those who wait for room, a line a lane; made when the first one comes.
     lines: Mutex<Option<Box<[Line; 2]>>>,
     /// Handlers that wait, so that a cancellation finds them. Changed at the first suspension and at the end.
@@ -134,7 +138,7 @@ impl Owner {
     /// A new owner without a state, idle, with a gate of its own or under `host`'s.
     #[must_use]
     pub fn new(class: Arc<Class>, identity: Box<dyn Identity>, host: Option<Arc<Owner>>) -> Arc<Self> {
-        Arc::new(Self {
+        let owner = Arc::new(Self {
             link: Link::new(Kind::Member),
             inbox: Inbox::idle(),
             front: [Front::new(), Front::new()],
@@ -148,11 +152,15 @@ impl Owner {
             control_out: AtomicBool::new(false),
             holds: AtomicU32::new(0),
             control: Link::new(Kind::Control),
+            marker: Link::new(Kind::Marker),
             lines: Mutex::new(None),
             suspended: Mutex::new(Vec::new()),
             core: UnsafeCell::new(Core::new()),
             state: UnsafeCell::new(None),
-        })
+        });
+        // SAFETY: nobody else has the new owner yet; the marker stays where it is as long as the owner does.
+        owner.core.with_mut(|core| unsafe { (*core).set_marker(&owner.marker) });
+        owner
     }
 
     /// Offers a record: admitted and appended, or refused at once with nothing changed.
@@ -164,7 +172,7 @@ impl Owner {
         let lane = record.lane() as usize;
         let (front, back) = (&self.front[lane], &self.back[lane]);
         let decided = match record.reserved() {
-            0 if front.is_sealed() => Err(Refused::Sealed),
+            // An object that has ended refuses it in a turn of its own.
             0 => Ok(()),
             bytes => front.admit(back, self.class.limits[lane], bytes),
         };
@@ -276,7 +284,8 @@ impl Owner {
         for answer in served {
             // Late: the sender gave up at the same moment. It will find its record gone from the line, and
             // reports it as accepted, which it is.
-            let _ = answer.complete(Ok(()));
+            // The waker behind it may be anybody's.
+            shielded(|| _ = answer.complete(Ok(())));
         }
     }
 
@@ -353,11 +362,14 @@ impl Owner {
         for front in &self.front {
             front.seal();
         }
-        let mut lines = self.lines.lock();
-        for line in lines.iter_mut().flat_map(|lines| lines.iter_mut()) {
-            line.refuse_all(why);
+        let mut told = Vec::new();
+        for line in self.lines.lock().iter_mut().flat_map(|lines| lines.iter_mut()) {
+            line.take_answers(&mut told);
         }
-        tidy(&mut lines);
+        // With the lock gone: the wakers may be anybody's. Each sender fetches its record itself.
+        for answer in told {
+            shielded(|| _ = answer.complete(Err(why)));
+        }
     }
 
     /// Whether the object takes no more records.
@@ -433,7 +445,7 @@ impl Owner {
     }
 
     /// Lets whoever has the right to the owner, or gets it now, look at it again.
-    fn nudge(self: &Arc<Self>) {
+    pub fn nudge(self: &Arc<Self>) {
         if !self.control_out.swap(true, Ordering::AcqRel) {
             let strong = std::mem::ManuallyDrop::new(self.clone());
             // SAFETY: the control link is part of the owner, which the count just taken keeps alive until the

@@ -22,13 +22,12 @@ use crate::record::{Record, Refusal};
 /// How many senders may wait for room in one lane; one more is refused at once.
 pub const WAITERS_MAX: usize = 65_536;
 
-/// The answer to one who waits: admitted, or refused with the record given back.
-pub(crate) type Answer = Result<(), (Refusal, Record)>;
+/// The answer to one who waits: admitted, or refused; then the record is still in line, for its sender to fetch.
+pub(crate) type Answer = Result<(), Refusal>;
 
 struct Waiter {
     record: Record,
-    /// `None` once the lane is sealed and the sender's wait had ended by itself: the record waits for its
-    /// sender to fetch it.
+    /// `None` once the lane is sealed: the record waits for its sender to fetch it.
     answer: Option<Completer<Answer>>,
 }
 
@@ -102,15 +101,9 @@ impl Line {
         served
     }
 
-    /// The lane is sealed: everybody is refused and gets the record back.
-    pub(crate) fn refuse_all(&mut self, why: Refusal) {
-        for (number, waiter) in std::mem::take(&mut self.waiters) {
-            let Some(answer) = waiter.answer else { continue };
-            // A wait that expired at this very moment comes for its record itself.
-            if let Err(Err((_, record))) = answer.complete(Err((why, waiter.record))) {
-                self.waiters.insert(number, Waiter { record, answer: None });
-            }
-        }
+    /// The lane is sealed: everybody is to be refused. The records stay until their senders fetch them.
+    pub(crate) fn take_answers(&mut self, into: &mut Vec<Completer<Answer>>) {
+        into.extend(self.waiters.values_mut().filter_map(|waiter| waiter.answer.take()));
     }
 }
 
@@ -145,17 +138,17 @@ impl RoomWait {
     }
 
     fn conclude(&mut self, outcome: Outcome<Answer>) -> Result<(), NoRoom> {
+        if let Outcome::Done(Ok(())) = outcome {
+            return Ok(());
+        }
+        // The holder may have admitted it just before the deadline was noticed: then it is in.
+        let Some(record) = self.owner.leave_line(self.lane, self.number) else { return Ok(()) };
         match outcome {
-            Outcome::Done(Ok(())) => Ok(()),
-            Outcome::Done(Err((why, record))) => {
+            Outcome::Done(Err(why)) => {
                 let (why, record) = self.owner.refuse(why, record);
                 Err(NoRoom::Refused(why, record))
             }
-            // The holder may have admitted it just before the deadline was noticed: then it is in.
-            Outcome::Expired | Outcome::Dropped => match self.owner.leave_line(self.lane, self.number) {
-                Some(record) => Err(NoRoom::Expired(self.owner.refuse(Refusal::Full, record).1)),
-                None => Ok(()),
-            },
+            _ => Err(NoRoom::Expired(self.owner.refuse(Refusal::Full, record).1)),
         }
     }
 }

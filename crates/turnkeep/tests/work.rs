@@ -47,14 +47,18 @@ impl Full {
             })));
             busy.wait().await;
         }
-        for _ in 0..queued {
-            let ran = queued_ran.clone();
-            let mut job = Box::pin(node.cpu(move || {
-                ran.fetch_add(1, Ordering::SeqCst);
-            }));
-            assert!(futures_util::poll!(&mut job).is_pending());
-            jobs.push(tokio::spawn(job));
-        }
+        // Without tokio's budget, so that each job has its place in the queue before the next is made.
+        tokio::task::unconstrained(async {
+            for _ in 0..queued {
+                let ran = queued_ran.clone();
+                let mut job = Box::pin(node.cpu(move || {
+                    ran.fetch_add(1, Ordering::SeqCst);
+                }));
+                assert!(futures_util::poll!(&mut job).is_pending());
+                jobs.push(tokio::spawn(job));
+            }
+        })
+        .await;
         Self { go, jobs, queued_ran }
     }
 

@@ -11,7 +11,7 @@ use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 
 use crate::caught::caught;
-use crate::envelope::panicked;
+use crate::envelope::{after_panic, panicked};
 use crate::error::Failure;
 use crate::lifecycle::Lifecycle;
 use crate::object::{object_of, report};
@@ -98,7 +98,7 @@ impl<S: Spot> Job<S> for Admit {
             Err(panic) => {
                 let _ = decided.complete(Decision::Refused(Kind::CallbackPanicked));
                 panicked(&spot, "on_actor_join", &panic);
-                return Ending::End { why: Refusal::Panicked };
+                return after_panic(&spot);
             }
         };
         let committed = matches!(decision, Decision::Committed);
@@ -127,7 +127,7 @@ impl<S: Spot> Job<S> for Admit {
             Err(panic) => {
                 let _ = joined.complete(Err(Kind::CallbackPanicked));
                 panicked(&spot, "on_joined_actor", &panic);
-                return Ending::End { why: Refusal::Panicked };
+                return after_panic(&spot);
             }
         }
         Ending::Done
@@ -169,7 +169,7 @@ impl<S: Spot> Job<S> for Leave {
             }
             Err(panic) => {
                 panicked(&spot, "on_leave_actor", &panic);
-                (Err(Kind::CallbackPanicked), Ending::End { why: Refusal::Panicked })
+                (Err(Kind::CallbackPanicked), after_panic(&spot))
             }
         };
         if let Some(waiting) = self.told {

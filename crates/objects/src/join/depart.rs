@@ -24,10 +24,10 @@ use crate::actor::{Actor, JoinCompleted, JoinOutcome};
 use crate::caught::caught;
 use crate::create::submit_lifecycle;
 use crate::destination::Resolved;
-use crate::envelope::panicked;
+use crate::envelope::{after_panic, panicked};
 use crate::error::{Error, ErrorKind};
 use crate::lifecycle::Lifecycle;
-use crate::node::Tally;
+use crate::node::{NodeInner, Tally};
 use crate::object::object_of;
 use crate::spot::{Joining, Payload};
 
@@ -39,6 +39,22 @@ pub(crate) struct Move {
     _hold: Hold,
     /// Starts when this move is over. After the hold: the next Join of the same Actor has a hold of its own.
     _rest: Row,
+}
+
+/// Says where the Actor is moving to, for the rules of waiting, until it is there (REENT-2).
+struct Announced(Arc<Owner>);
+
+impl Announced {
+    fn new(actor: &Arc<Owner>, to: &Owner) -> Self {
+        actor.announce_move(Some(to));
+        Self(actor.clone())
+    }
+}
+
+impl Drop for Announced {
+    fn drop(&mut self) {
+        self.0.announce_move(None);
+    }
 }
 
 /// Keeps the Actor's application lane closed (JOIN-11).
@@ -74,15 +90,32 @@ impl<A: Actor> Work for DepartWork<A> {
     fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
+impl Move {
+    /// The Spot to go to: of the Actor's own node, whatever reference was given.
+    fn target(&self, node: &Arc<NodeInner>) -> Result<Arc<Owner>, Kind> {
+        let resolved = self.join.target.destination.resolve("join").map(Resolved::into_owner);
+        match resolved {
+            Ok(spot) if Arc::ptr_eq(&object_of(&spot).node, node) => Ok(spot),
+            Ok(_) => Err(Kind::InvalidTarget),
+            Err(error) => Err(match error.kind() {
+                ErrorKind::TypeMismatch => Kind::InvalidTarget,
+                ErrorKind::ShuttingDown => Kind::ShuttingDown,
+                _ => Kind::NoTarget,
+            }),
+        }
+    }
+}
+
 impl<A: Actor> Job<A> for Move {
     async fn run(self, mut access: Access<'_, A>) -> Ending {
         let actor = access.owner_arc();
         let node = &object_of(&actor).node;
         let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
-        let target = self.join.target.destination.resolve("join").map(Resolved::into_owner);
+        let target = self.target(node);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
         let outcome = departure.run(&mut access, &self.join).await;
-        let arrival = Arrival { of: self, machine: departure.finish(), outcome };
+        let announced = departure.announced.take();
+        let arrival = Arrival { of: self, machine: departure.finish(), outcome, _announced: announced };
         let host = node.membership.place(actor.key()).filter(|place| object_of(place).shares_gate);
         let gate = host.as_ref().map_or(actor.key(), |host| host.key());
         if gate == actor.gate_key() {
@@ -101,18 +134,15 @@ struct Departure {
     target: Result<Arc<Owner>, Kind>,
     due: u64,
     ticket: Ticket,
+    /// Held until the Actor is where it was announced, or will not come.
+    announced: Option<Announced>,
     /// Whether the source has been told that the Actor has left, or need not be.
     left: bool,
     reply: Option<Payload>,
 }
 
 impl Departure {
-    fn new(join: &Join, actor: Arc<Owner>, source: Arc<Owner>, target: Result<Arc<Owner>, Error>) -> Self {
-        let target = target.map_err(|error| match error.kind() {
-            ErrorKind::TypeMismatch => Kind::InvalidTarget,
-            ErrorKind::ShuttingDown => Kind::ShuttingDown,
-            _ => Kind::NoTarget,
-        });
+    fn new(join: &Join, actor: Arc<Owner>, source: Arc<Owner>, target: Result<Arc<Owner>, Kind>) -> Self {
         let place = |owner: &Arc<Owner>| Place(owner.key().0 as u64);
         let to = target.as_ref().map_or(Place(0), place);
         Self {
@@ -122,6 +152,7 @@ impl Departure {
             target,
             due: ticks::after_duration(join.timeout),
             ticket: Ticket::new(),
+            announced: None,
             left: false,
             reply: None,
         }
@@ -146,7 +177,7 @@ impl Departure {
             Err(kind) => return self.machine.on(News::Refused(*kind)),
         };
         if object_of(&spot).shares_gate {
-            self.actor.announce_move(Some(&spot));
+            self.announced = Some(Announced::new(&self.actor, &spot));
         }
         let (decided, mut decision) = completion();
         let (joined_told, joined) = completion();
@@ -277,7 +308,6 @@ impl Departure {
 impl Drop for Departure {
     fn drop(&mut self) {
         self.ticket.withdraw();
-        self.actor.announce_move(None);
         if !self.left && self.has_moved() {
             tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: None });
         }
@@ -309,11 +339,14 @@ struct Arrival {
     of: Move,
     machine: (Machine, Option<Payload>),
     outcome: Outcome,
+    /// Given up where the Actor arrives.
+    _announced: Option<Announced>,
 }
 
 impl Arrival {
     async fn complete<A: Actor>(self, access: Access<'_, A>) -> Ending {
-        let Self { of, machine: (mut machine, reply), outcome } = self;
+        let Self { of, machine: (mut machine, reply), outcome, _announced: announced } = self;
+        drop(announced);
         let actor = access.owner_arc();
         object_of(&actor).node.tally(match outcome {
             Outcome::Accepted => Tally::JoinsAccepted,
@@ -340,7 +373,7 @@ impl Arrival {
             }
             Err(panic) => {
                 panicked(&actor, "on_join_completed", &panic);
-                Ending::End { why: Refusal::Panicked }
+                after_panic(&actor)
             }
         };
         let Move { told: waiting, .. } = of;

@@ -201,7 +201,7 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
 }
 
 fn is_registration_scope(turn: &Current<'_>) -> bool {
-    !turn.is_lifecycle() && object_of(turn.owner()).kind != ObjectKind::Task
+    !turn.is_closed() && !turn.is_lifecycle() && object_of(turn.owner()).kind != ObjectKind::Task
 }
 
 fn deferrals_in(local: &mut Option<Box<dyn Any + Send>>) -> &mut Deferrals {
@@ -247,6 +247,7 @@ pub(crate) fn joins_registered_for(turn: &Current<'_>, actor: &Arc<Owner>) -> bo
 pub(crate) fn end_of_scope(ending: Ending) -> Vec<Registered> {
     let taken = with_turn(|turn| {
         turn.and_then(|turn| {
+            turn.close();
             turn.with_local(|local| {
                 let deferrals = local.as_mut()?.downcast_mut::<Deferrals>()?;
                 let verdict = deferrals.scope.seal(ending);

@@ -31,7 +31,7 @@ use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::ticks;
 
 /// A ready gate, as the pool sees it.
-pub trait Run: Send + Sync + 'static {
+pub(crate) trait Run: Send + Sync + 'static {
     /// Runs one slice. Should not panic; a panic is reported as a `tracing` error and costs the slice only.
     fn run(self: Arc<Self>);
 }
@@ -151,7 +151,7 @@ impl Pool {
     /// one is already on the way. It starts within 1 ms if a worker is idle (LANE-14). Once the pool has
     /// stopped, the task is dropped.
     #[inline]
-    pub fn schedule(&self, task: Arc<dyn Run>) {
+    pub(crate) fn schedule(&self, task: Arc<dyn Run>) {
         with_here(&self.shared, |here| match here {
             Some(worker) => worker.push(task),
             None => self.shared.push(task, true),
@@ -162,7 +162,7 @@ impl Pool {
     /// worker may take it. A sleeper is woken, unless the caller is a worker that has nothing else to do: it
     /// takes the task itself at the end of its slice, or a watching sibling does if that slice lasts. Once
     /// the pool has stopped, the task is dropped.
-    pub fn schedule_behind(&self, task: Arc<dyn Run>) {
+    pub(crate) fn schedule_behind(&self, task: Arc<dyn Run>) {
         let alone = with_here(&self.shared, |here| here.is_some_and(Worker::is_drained));
         let wake = !(alone && self.shared.queue.is_empty());
         self.shared.push(task, wake);

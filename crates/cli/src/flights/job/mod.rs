@@ -148,7 +148,7 @@ async fn fly_on<M: Kind>(
     let watch = live.watch(Arc::new(Progress { common: Arc::clone(common), node: node.clone() }));
     let begin = Instant::now();
     reader::hand_out::<M>(node.clone(), rows).await?;
-    node.quiesce().await.unwrap();
+    node.quiesce().await.map_err(|error| JobError::node("come to rest", error))?;
     let wall = begin.elapsed();
     drop(watch);
     result_of::<M>(node, common, wall).await.map_err(|error| JobError::node("tell its totals", error))
