@@ -28,8 +28,6 @@ use crate::spot::{Entry, Mode, Spot};
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a shutdown may take when nothing else is said.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(30);
-/// The longest time budget: anything longer gives nobody else a turn worth the name.
-const BUDGET_MAX: Duration = Duration::from_secs(10);
 /// The most workers a node can have.
 pub const WORKERS_MAX: usize = 1024;
 
@@ -117,7 +115,7 @@ impl<T> Options<T> {
     }
 
     /// How long turns may run in a row under a gate of this type before others come first, 10 ms by default
-    /// (LANE-10).
+    /// (LANE-10). Zero lets others come first at every turn boundary.
     #[must_use]
     pub fn budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
@@ -208,7 +206,8 @@ impl Builder {
         self
     }
 
-    /// The time budget of types registered without one, 10 ms by default (LANE-10).
+    /// The time budget of types registered without one, 10 ms by default (LANE-10). Zero lets others come first
+    /// at every turn boundary.
     pub fn budget(mut self, budget: Duration) -> Self {
         self.budget = budget;
         self
@@ -324,8 +323,7 @@ impl Builder {
         check_timeout(Some(self.send_timeout), &"send_timeout", "build")?;
         check_timeout(Some(self.shutdown_timeout), &"shutdown_timeout", "build")?;
         self.application.limits()?;
-        self.lifecycle.limits()?;
-        check_budget(self.budget)
+        self.lifecycle.limits().map(drop)
     }
 
     async fn start_on(self, pool: Pool, own_pool: bool) -> Result<Node, Error> {
@@ -389,9 +387,6 @@ impl Building {
         shares_gate: bool,
         claims: bool,
     ) -> Result<Arc<Class>, Error> {
-        if let Some(budget) = budget {
-            check_budget(budget)?;
-        }
         Ok(Arc::new(Class {
             limits: [
                 application.unwrap_or(self.application).limits()?,
@@ -422,14 +417,6 @@ fn register_all(
         entries.insert(key, entry);
     }
     Ok(entries)
-}
-
-fn check_budget(budget: Duration) -> Result<(), Error> {
-    if budget.is_zero() || budget > BUDGET_MAX {
-        let text = "a time budget is over zero and at most ten seconds";
-        return Err(Error::new(ErrorKind::InvalidOperation, "budget", "build", text));
-    }
-    Ok(())
 }
 
 fn registration<T: Any + Send>(

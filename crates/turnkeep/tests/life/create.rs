@@ -255,8 +255,9 @@ async fn life_first_message_to_an_instance_spot_that_cannot_be_made_is_told() {
         for _ in 0..100 {
             let error =
                 node.spot::<Plain>("p").ask(Add(1)).or_create().timeout(Duration::from_secs(20)).await;
-            let kind = error.unwrap_err().kind();
-            assert!(matches!(kind, Some(ErrorKind::Unavailable | ErrorKind::NotFound)), "{kind:?}");
+            let error = error.unwrap_err();
+            assert_eq!(error.kind(), Some(ErrorKind::Rejected));
+            assert!(error.to_string().contains("no bricks"), "{error}");
         }
         node.quiesce().await.unwrap();
         assert_eq!(node.count(ObjectKind::Spot), 1);
