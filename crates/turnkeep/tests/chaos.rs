@@ -1,4 +1,5 @@
 //! Everything at once: sends, asks, yields, Joins, panics, closes, destroys, tiny lanes; and then the sums.
+#![allow(clippy::unwrap_used, reason = "a test fails by it")]
 
 mod support;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use turnkeep::BadReply;
 use turnkeep::prelude::*;
@@ -20,9 +21,7 @@ struct Trace {
 impl Trace {
     fn work(&self) {
         let _inside = self.inside.enter();
-        for _ in 0..20 {
-            std::thread::yield_now();
-        }
+        spin(Duration::from_micros(20));
     }
 }
 

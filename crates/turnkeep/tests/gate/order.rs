@@ -106,12 +106,12 @@ async fn gate_8_records_start_in_the_order_they_were_accepted_whoever_sent_them(
                 ($to:expr) => {{
                     let to = $to.clone();
                     let sending = tokio::task::spawn_blocking(move || {
-                        accept_in_known_order(6, 500, move |play| {
+                        accept_in_known_order(6, 200, move |play| {
                             to.try_send(play).map_err(|refused| refused.message)
                         });
                     });
                     sending.await.unwrap();
-                    assert_eq!(stage.lines().await, numbered("", 0..3000));
+                    assert_eq!(stage.lines().await, numbered("", 0..1200));
                 }};
             }
             in_order!(wide);

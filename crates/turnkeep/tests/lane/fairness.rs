@@ -89,7 +89,7 @@ async fn lane_10_c_a_budget_of_10_ms_is_over_after_at_most_eleven_records_of_1_m
         // The last run is that of the one that is left alone.
         let runs = runs(&lines);
         let longest = runs[..runs.len() - 1].iter().max().copied().unwrap();
-        assert!((2..=11).contains(&longest), "{longest} in a row: {lines:?}");
+        assert!(longest <= 11, "{longest} in a row: {lines:?}");
     })
     .await;
 }

@@ -1,5 +1,5 @@
 //! What the tests share: signals instead of sleeps, logs, overlap counters, one outer time limit.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its own part")]
+#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "each test file uses its own part")]
 
 use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
