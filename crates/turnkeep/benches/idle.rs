@@ -4,6 +4,7 @@
 //! counted twice: what the program has asked the allocator for, and what the system holds resident for it.
 //! Ends with status 1 if a Spot costs more than the limit beside its state, by either count, or if a million
 //! Spots have more threads than ten.
+#![allow(clippy::unwrap_used, reason = "a benchmark ends by it")]
 
 use std::alloc::System;
 use std::process::ExitCode;

@@ -1,5 +1,11 @@
 //! Cases that a hostile review found: panics, wakers and races where nobody expects them.
-#![allow(dead_code, unreachable_pub, clippy::unwrap_used, reason = "a test fails by it; support is shared")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    clippy::unwrap_used,
+    clippy::type_complexity,
+    reason = "a test fails by it; support is shared"
+)]
 mod support;
 use std::future::Future;
 use std::pin::Pin;

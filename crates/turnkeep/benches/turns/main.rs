@@ -3,6 +3,7 @@
 //! A *peer* (`peer.rs`) says how its objects are made, sent to and asked; the scenarios (`scenarios.rs`) are
 //! the same code for all peers, and each checks the sum that its objects have reached. Senders and askers
 //! run on the peer's own two workers, except where a row says "outside".
+#![allow(clippy::unwrap_used, reason = "a benchmark ends by it")]
 
 mod baseline;
 mod peer;
