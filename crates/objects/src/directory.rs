@@ -3,7 +3,7 @@
 use std::hash::BuildHasher;
 use std::sync::Arc;
 
-use hashbrown::{DefaultHashBuilder, HashMap};
+use hashbrown::{DefaultHashBuilder, HashTable};
 use parking_lot::RwLock;
 use turnkeep_scheduler::owner::Owner;
 
@@ -12,7 +12,8 @@ use crate::object::{Object, object_of};
 
 const SHARDS: usize = 64;
 
-type Shard = RwLock<HashMap<(ObjectKind, Id), Arc<Owner>>>;
+/// Objects by the hash of their own kind and id: an entry is one pointer.
+type Shard = RwLock<HashTable<Arc<Owner>>>;
 
 /// Ids to objects.
 pub(crate) struct Directory {
@@ -24,19 +25,27 @@ impl Directory {
     pub(crate) fn new() -> Self {
         Self {
             hasher: DefaultHashBuilder::default(),
-            shards: (0..SHARDS).map(|_| RwLock::new(HashMap::new())).collect(),
+            shards: (0..SHARDS).map(|_| RwLock::new(HashTable::new())).collect(),
         }
     }
 
-    fn shard(&self, kind: ObjectKind, id: &Id) -> &Shard {
-        let hash = self.hasher.hash_one((kind, id));
+    fn hash(&self, kind: ObjectKind, id: &Id) -> u64 {
+        self.hasher.hash_one((kind, id))
+    }
+
+    fn shard(&self, hash: u64) -> &Shard {
         &self.shards[(hash >> 48) as usize % SHARDS]
+    }
+
+    fn hash_of(&self, owner: &Owner) -> u64 {
+        let object = object_of(owner);
+        self.hash(object.kind, &object.id)
     }
 
     /// The object of that id now.
     pub(crate) fn find(&self, kind: ObjectKind, id: &Id) -> Option<Arc<Owner>> {
-        let key = (kind, id.clone());
-        self.shard(kind, id).read().get(&key).cloned()
+        let hash = self.hash(kind, id);
+        self.shard(hash).read().find(hash, |owner| is(owner, kind, id)).cloned()
     }
 
     /// Puts a new object in, if the id is free and `claim` confirms it; `born` runs before anybody can find it.
@@ -49,9 +58,9 @@ impl Directory {
         make: impl FnOnce() -> Arc<Owner>,
         born: impl FnOnce(&Arc<Owner>),
     ) -> Result<Arc<Owner>, Option<Arc<Owner>>> {
-        let mut shard = self.shard(kind, id).write();
-        let key = (kind, id.clone());
-        if let Some(existing) = shard.get(&key) {
+        let hash = self.hash(kind, id);
+        let mut shard = self.shard(hash).write();
+        if let Some(existing) = shard.find(hash, |owner| is(owner, kind, id)) {
             return Err(Some(existing.clone()));
         }
         if !claim() {
@@ -59,33 +68,39 @@ impl Directory {
         }
         let owner = make();
         born(&owner);
-        shard.insert(key, owner.clone());
+        shard.insert_unique(hash, owner.clone(), |owner| self.hash_of(owner));
         Ok(owner)
     }
 
     /// Takes an object out, if the id is still this very one.
     /// `release` runs before anybody can take the id again.
     pub(crate) fn remove(&self, object: &Object, release: impl FnOnce()) -> Option<Arc<Owner>> {
-        let key = (object.kind, object.id.clone());
-        let mut shard = self.shard(object.kind, &object.id).write();
-        let same = shard.get(&key).is_some_and(|owner| object_of(owner).generation == object.generation);
-        if !same {
-            return None;
-        }
+        let hash = self.hash(object.kind, &object.id);
+        let mut shard = self.shard(hash).write();
+        let this = |owner: &Arc<Owner>| std::ptr::eq(object_of(owner), object);
+        let entry = shard.find_entry(hash, this).ok()?;
         release();
-        shard.remove(&key)
+        Some(entry.remove().0)
     }
 
     /// Every object of a kind, as of one moment a shard.
     pub(crate) fn all(&self, kind: ObjectKind) -> Vec<Arc<Owner>> {
         let of_shard = |shard: &Shard| -> Vec<Arc<Owner>> {
-            shard.read().iter().filter(|((of, _), _)| *of == kind).map(|(_, owner)| owner.clone()).collect()
+            shard.read().iter().filter(|owner| object_of(owner).kind == kind).cloned().collect()
         };
         self.shards.iter().flat_map(of_shard).collect()
     }
 
     /// How many objects of a kind there are.
     pub(crate) fn count(&self, kind: ObjectKind) -> usize {
-        self.shards.iter().map(|shard| shard.read().keys().filter(|(of, _)| *of == kind).count()).sum()
+        self.shards
+            .iter()
+            .map(|shard| shard.read().iter().filter(|owner| object_of(owner).kind == kind).count())
+            .sum()
     }
+}
+
+fn is(owner: &Owner, kind: ObjectKind, id: &Id) -> bool {
+    let object = object_of(owner);
+    object.kind == kind && object.id == *id
 }

@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use tokio::sync::Notify;
@@ -42,10 +42,10 @@ pub(crate) struct Object {
     ready: AtomicBool,
     /// 0 until it is gone, then the reason of its end.
     end: AtomicU8,
-    /// Told at the end.
-    ended: Notify,
+    /// Told at the end; made when the first one waits for it.
+    ended: OnceLock<Box<Notify>>,
     /// Why it could not be made, if that is how it ended.
-    not_made: OnceLock<Error>,
+    not_made: OnceLock<Box<Error>>,
 }
 
 impl Object {
@@ -71,7 +71,7 @@ impl Object {
             hooks,
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
-            ended: Notify::new(),
+            ended: OnceLock::new(),
             not_made: OnceLock::new(),
         }
     }
@@ -86,12 +86,12 @@ impl Object {
 
     /// It cannot be made; everybody who waits for it is told this.
     pub(crate) fn set_not_made(&self, why: Error) {
-        let _ = self.not_made.set(why);
+        let _ = self.not_made.set(Box::new(why));
     }
 
     /// Why it could not be made.
     pub(crate) fn not_made(&self) -> Option<Error> {
-        self.not_made.get().cloned()
+        self.not_made.get().map(|why| (**why).clone())
     }
 
     /// The error of a record that this object has not run.
@@ -119,9 +119,10 @@ impl Object {
     /// Waits for the end.
     pub(crate) async fn wait_for_end(&self) -> Refusal {
         loop {
-            let told = self.ended.notified();
+            let told = self.ended.get_or_init(Box::default).notified();
             let mut told = std::pin::pin!(told);
             told.as_mut().enable();
+            fence(Ordering::SeqCst);
             if let Some(why) = self.end() {
                 return why;
             }
@@ -153,7 +154,11 @@ impl Identity for Object {
             _ => 1,
         };
         self.end.store(code, Ordering::Release);
-        self.ended.notify_waiters();
+        // Whoever makes it later looks at `end` before waiting; the fences see to it that one sees the other.
+        fence(Ordering::SeqCst);
+        if let Some(told) = self.ended.get() {
+            told.notify_waiters();
+        }
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) {

@@ -115,7 +115,8 @@ pub struct Owner {
     /// Those who wait for room, a line a lane; made when the first one comes.
     lines: Mutex<Option<Box<[Line; 2]>>>,
     /// Handlers that wait, so that a cancellation finds them. Changed at the first suspension and at the end.
-    suspended: Mutex<Vec<Act>>,
+    #[expect(clippy::box_collection, reason = "most owners have none, and a million are idle")]
+    suspended: Mutex<Option<Box<Vec<Act>>>>,
     /// The holder's.
     core: UnsafeCell<Core>,
     /// The holder's.
@@ -154,7 +155,7 @@ impl Owner {
             control: Link::new(Kind::Control),
             marker: Link::new(Kind::Marker),
             lines: Mutex::new(None),
-            suspended: Mutex::new(Vec::new()),
+            suspended: Mutex::new(None),
             core: UnsafeCell::new(Core::new()),
             state: UnsafeCell::new(None),
         });
@@ -348,7 +349,7 @@ impl Owner {
     pub fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::SeqCst);
         self.nudge();
-        for act in self.suspended.lock().iter() {
+        for act in self.suspended.lock().iter().flat_map(|acts| acts.iter()) {
             act.wake();
         }
     }
@@ -383,7 +384,7 @@ impl Owner {
     pub(crate) fn list(&self, act: Act) -> bool {
         if !act.listed().replace(true) {
             act.anchor();
-            self.suspended.lock().push(act);
+            self.suspended.lock().get_or_insert_default().push(act);
         }
         self.is_cancelled()
     }
@@ -392,18 +393,19 @@ impl Owner {
     pub(crate) fn delist(&self, act: Act) {
         if act.listed().replace(false) {
             let mut suspended = self.suspended.lock();
-            if let Some(at) = suspended.iter().position(|other| *other == act) {
-                suspended.swap_remove(at);
+            let Some(acts) = suspended.as_mut() else { return };
+            if let Some(at) = acts.iter().position(|other| *other == act) {
+                acts.swap_remove(at);
             }
-            if suspended.is_empty() {
-                *suspended = Vec::new();
+            if acts.is_empty() {
+                *suspended = None;
             }
         }
     }
 
     /// One of those that wait.
     pub(crate) fn any_suspended(&self) -> Option<Act> {
-        self.suspended.lock().last().copied()
+        self.suspended.lock().as_ref()?.last().copied()
     }
 
     /// Gives a reservation back. Only the holder may.

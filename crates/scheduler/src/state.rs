@@ -7,8 +7,25 @@ use std::ptr::NonNull;
 #[derive(Debug)]
 pub(crate) struct State {
     value: NonNull<()>,
-    type_id: TypeId,
+    table: &'static Table,
+}
+
+/// What is known of a type of state.
+#[derive(Debug)]
+struct Table {
+    type_id: fn() -> TypeId,
     drop: unsafe fn(NonNull<()>),
+}
+
+struct TableOf<T>(T);
+
+impl<T: Any + Send> TableOf<T> {
+    const TABLE: Table = Table { type_id: TypeId::of::<T>, drop: Self::drop };
+
+    unsafe fn drop(value: NonNull<()>) {
+        // SAFETY: called once, by `State::drop`, with the pointer that `Box::leak` gave for a `T`.
+        drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
+    }
 }
 
 // SAFETY: only values of `Send` types are put in, and the value is reached only through the one who has the
@@ -17,23 +34,19 @@ unsafe impl Send for State {}
 
 impl State {
     pub(crate) fn new<T: Any + Send>(value: T) -> Self {
-        unsafe fn drop_as<T>(value: NonNull<()>) {
-            // SAFETY: called once, by `State::drop`, with the pointer that `Box::into_raw` gave for a `T`.
-            drop(unsafe { Box::from_raw(value.cast::<T>().as_ptr()) });
-        }
         let value = NonNull::from(Box::leak(Box::new(value))).cast();
-        Self { value, type_id: TypeId::of::<T>(), drop: drop_as::<T> }
+        Self { value, table: &TableOf::<T>::TABLE }
     }
 
     /// A pointer to the value, if it is a `T`. Using it is the caller's argument.
     pub(crate) fn pointer<T: Any>(&self) -> Option<NonNull<T>> {
-        (self.type_id == TypeId::of::<T>()).then_some(self.value.cast())
+        ((self.table.type_id)() == TypeId::of::<T>()).then_some(self.value.cast())
     }
 }
 
 impl Drop for State {
     fn drop(&mut self) {
         // SAFETY: the pointer is ours since `new`, and this runs once.
-        unsafe { (self.drop)(self.value) };
+        unsafe { (self.table.drop)(self.value) };
     }
 }

@@ -1,8 +1,9 @@
 //! JOIN-7, JOIN-9, JOIN-11: messages and state during a move.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
+use tokio::sync::Semaphore;
 use turnkeep::prelude::*;
 
 use crate::support::{Signal, within};
@@ -164,20 +165,22 @@ async fn join_9_b_an_id_finds_the_actor_before_during_and_after() {
         let source = world.wide("S", Manners::default()).await;
         world.wide("X", Manners { admit, ..Manners::default() }).await;
         let a = world.mover_in("a", &source).await;
-        let (stop, sent) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let finder = {
-            let (world, a, stop, sent) = (world.clone(), a.clone(), stop.clone(), sent.clone());
+        // As many messages a phase as the lane holds with ease.
+        let (wanted, sent) = (Arc::new(Semaphore::new(0)), Arc::new(AtomicU64::new(0)));
+        let sender = {
+            let (world, a, wanted, sent) = (world.clone(), a.clone(), wanted.clone(), sent.clone());
             tokio::spawn(async move {
-                while !stop.load(Ordering::SeqCst) {
+                while let Ok(one) = wanted.acquire().await {
+                    one.forget();
                     assert_eq!(world.node.actor::<Mover>("a").find().unwrap(), a);
                     world.node.actor::<Mover>("a").send(Note(0)).await.unwrap();
                     sent.fetch_add(1, Ordering::SeqCst);
-                    tokio::task::yield_now().await;
                 }
             })
         };
         let more = async |count: u64| {
             let until = sent.load(Ordering::SeqCst) + count;
+            wanted.add_permits(count as usize);
             while sent.load(Ordering::SeqCst) < until {
                 tokio::task::yield_now().await;
             }
@@ -191,10 +194,10 @@ async fn join_9_b_an_id_finds_the_actor_before_during_and_after() {
             tokio::task::yield_now().await;
         }
         more(100).await;
-        stop.store(true, Ordering::SeqCst);
-        finder.await.unwrap();
+        wanted.close();
+        sender.await.unwrap();
         let story = world.story().await;
-        assert_eq!(notes(&story).len() as u64, sent.load(Ordering::SeqCst));
+        assert_eq!(notes(&story).len(), 300);
         assert_eq!(a.place().as_deref(), Some("X"));
         let first_at_x = notes(&story).iter().position(|line| line.ends_with("at X")).unwrap();
         assert!(notes(&story)[first_at_x..].iter().all(|line| line.ends_with("at X")), "no going back");
@@ -241,6 +244,7 @@ async fn row_of_moves(workers: usize, from: To, plans: Vec<Plan>) {
     world.wide("X", Manners::default()).await;
     world.wide("Y", Manners::default()).await;
     world.single("Z", Manners::default()).await;
+    world.single("V", Manners::default()).await;
     let a = world.mover("a").await;
     a.send(Go::to(from, 0)).await.unwrap();
     world.story().await;
@@ -287,6 +291,24 @@ async fn join_11_c_no_debt_lets_a_message_in_when_the_gate_is_its_own() {
                 })
                 .collect();
             row_of_moves(workers, To::Wide("Y"), plans).await;
+        }
+    })
+    .await;
+}
+
+/// Moves between own gates, and Joins that are no moves, change no gate: all their turns count as one row of
+/// the Actor's own lanes.
+#[tokio::test]
+async fn join_11_i_no_debt_lets_a_message_in_when_the_gate_stays_the_same() {
+    within(async {
+        for workers in [1, 2] {
+            let between = (0..20)
+                .map(|n| Plan::new(if n % 2 == 0 { To::Single("V") } else { To::Single("Z") }, n))
+                .collect();
+            row_of_moves(workers, To::Single("Z"), between).await;
+            let stay = |to: To| (0..20).map(|n| Plan::new(to.clone(), n)).collect::<Vec<_>>();
+            row_of_moves(workers, To::Single("Z"), stay(To::Single("Z"))).await;
+            row_of_moves(workers, To::Wide("X"), stay(To::Wide("X"))).await;
         }
     })
     .await;
