@@ -36,7 +36,7 @@ pub(crate) type Factory<T> = Arc<dyn Fn(&str) -> Result<T, Failure> + Send + Syn
 
 /// A registered type.
 pub(crate) struct TypeEntry {
-    pub(crate) name: Id,
+    pub(crate) name: Arc<Id>,
     pub(crate) class: Arc<Class>,
     /// A `Factory<T>`, if there is one.
     pub(crate) factory: Option<Box<dyn Any + Send + Sync>>,
@@ -429,7 +429,7 @@ fn registration<T: Any + Send>(
     let name = Id::new(name);
     let register: Register = Box::new(move |building| {
         Ok(TypeEntry {
-            name: name?,
+            name: Arc::new(name?),
             class: building.class(
                 options.application,
                 options.lifecycle,

@@ -98,7 +98,8 @@ impl<H: Handler> LifeOf<H> for AsHandler {
 pub(crate) struct HooksOf<K, T>(PhantomData<(K, T)>);
 
 impl<K: LifeOf<T>, T: Any + Send> HooksOf<K, T> {
-    pub(crate) const HOOKS: Hooks = Hooks { leave: K::LEAVE, close: shutdown_record::<K, T> };
+    pub(crate) const HOOKS: Hooks =
+        Hooks { type_id: TypeId::of::<T>, leave: K::LEAVE, close: shutdown_record::<K, T> };
 }
 
 /// What a new object starts with.
@@ -508,7 +509,6 @@ impl Birth<'_> {
             self.id.clone(),
             self.node.next_generation(),
             self.entry.name.clone(),
-            TypeId::of::<T>(),
             self.shares_gate,
             self.node.clone(),
             &HooksOf::<K, T>::HOOKS,

@@ -53,7 +53,7 @@ impl Address {
     /// Whether an object is of the type this address is for.
     pub(crate) fn check_type(&self, owner: &Owner, operation: &str) -> Result<(), Error> {
         let object = object_of(owner);
-        if object.type_id == self.type_id {
+        if (object.hooks.type_id)() == self.type_id {
             return Ok(());
         }
         let text = format!(

@@ -80,7 +80,7 @@ pub(crate) struct NodeInner {
     entry: RwLock<Option<Arc<Owner>>>,
     pub(crate) tallies: Counters<TALLIES>,
     generations: AtomicU64,
-    task_name: Id,
+    task_name: Arc<Id>,
     state: AtomicU8,
 }
 
@@ -100,7 +100,7 @@ impl NodeInner {
             entry: RwLock::new(None),
             tallies: Counters::new(),
             generations: AtomicU64::new(1),
-            task_name: Id::fixed("task"),
+            task_name: Arc::new(Id::fixed("task")),
             state: AtomicU8::new(OPEN),
         }
     }
@@ -145,7 +145,7 @@ impl NodeInner {
     }
 
     /// The name of tasks.
-    pub(crate) fn task_name(&self) -> Id {
+    pub(crate) fn task_name(&self) -> Arc<Id> {
         self.task_name.clone()
     }
 

@@ -18,6 +18,8 @@ use crate::spot::Member;
 
 /// What can be done with an object without knowing its type.
 pub(crate) struct Hooks {
+    /// The Rust type of its state.
+    pub(crate) type_id: fn() -> TypeId,
     /// The record that tells a Spot that an Actor has left.
     pub(crate) leave: Option<fn(Leave) -> Record>,
     /// The record that closes it with the node.
@@ -30,9 +32,7 @@ pub(crate) struct Object {
     pub(crate) id: Id,
     pub(crate) generation: Generation,
     /// The name its type was registered under.
-    pub(crate) type_name: Id,
-    /// The Rust type of its state.
-    pub(crate) type_id: TypeId,
+    pub(crate) type_name: Arc<Id>,
     /// Whether it is a Spot that shares its gate with its members.
     pub(crate) shares_gate: bool,
     pub(crate) node: Arc<NodeInner>,
@@ -42,20 +42,25 @@ pub(crate) struct Object {
     ready: AtomicBool,
     /// 0 until it is gone, then the reason of its end.
     end: AtomicU8,
-    /// Told at the end; made when the first one waits for it.
-    ended: OnceLock<Box<Notify>>,
+    /// Made when the first one needs it.
+    late: OnceLock<Box<Late>>,
+}
+
+/// What most objects never need.
+#[derive(Default)]
+struct Late {
+    /// Told at the end.
+    ended: Notify,
     /// Why it could not be made, if that is how it ended.
-    not_made: OnceLock<Box<Error>>,
+    not_made: OnceLock<Error>,
 }
 
 impl Object {
-    #[expect(clippy::too_many_arguments, reason = "one place makes it")]
     pub(crate) fn new(
         kind: ObjectKind,
         id: Id,
         generation: Generation,
-        type_name: Id,
-        type_id: TypeId,
+        type_name: Arc<Id>,
         shares_gate: bool,
         node: Arc<NodeInner>,
         hooks: &'static Hooks,
@@ -65,14 +70,12 @@ impl Object {
             id,
             generation,
             type_name,
-            type_id,
             shares_gate,
             node,
             hooks,
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
-            ended: OnceLock::new(),
-            not_made: OnceLock::new(),
+            late: OnceLock::new(),
         }
     }
 
@@ -86,12 +89,12 @@ impl Object {
 
     /// It cannot be made; everybody who waits for it is told this.
     pub(crate) fn set_not_made(&self, why: Error) {
-        let _ = self.not_made.set(Box::new(why));
+        let _ = self.late.get_or_init(Box::default).not_made.set(why);
     }
 
     /// Why it could not be made.
     pub(crate) fn not_made(&self) -> Option<Error> {
-        self.not_made.get().map(|why| (**why).clone())
+        self.late.get()?.not_made.get().cloned()
     }
 
     /// The error of a record that this object has not run.
@@ -119,7 +122,7 @@ impl Object {
     /// Waits for the end.
     pub(crate) async fn wait_for_end(&self) -> Refusal {
         loop {
-            let told = self.ended.get_or_init(Box::default).notified();
+            let told = self.late.get_or_init(Box::default).ended.notified();
             let mut told = std::pin::pin!(told);
             told.as_mut().enable();
             fence(Ordering::SeqCst);
@@ -131,7 +134,7 @@ impl Object {
     }
 
     pub(crate) fn member(&self) -> Member {
-        Member { id: self.id.clone(), generation: self.generation, type_name: self.type_name.clone() }
+        Member { id: self.id.clone(), generation: self.generation, type_name: (*self.type_name).clone() }
     }
 
     pub(crate) fn gone(&self, operation: &str) -> Error {
@@ -156,8 +159,8 @@ impl Identity for Object {
         self.end.store(code, Ordering::Release);
         // Whoever makes it later looks at `end` before waiting; the fences see to it that one sees the other.
         fence(Ordering::SeqCst);
-        if let Some(told) = self.ended.get() {
-            told.notify_waiters();
+        if let Some(late) = self.late.get() {
+            late.ended.notify_waiters();
         }
     }
 

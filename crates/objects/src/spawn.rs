@@ -90,7 +90,8 @@ impl Tasks {
     }
 }
 
-static NO_HOOKS: Hooks = Hooks { leave: None, close: |_| unreachable!("tasks are in no directory") };
+static NO_HOOKS: Hooks =
+    Hooks { type_id: TypeId::of::<()>, leave: None, close: |_| unreachable!("tasks are in no directory") };
 
 /// Runs `future` on the node's workers.
 pub(crate) fn spawn<F>(node: &Arc<NodeInner>, future: F) -> Task<F::Output>
@@ -99,16 +100,15 @@ where
 {
     let (told, wait) = completion();
     let name = node.task_name();
-    if check_open(node, &name, "spawn").is_err() {
+    if check_open(node, &*name, "spawn").is_err() {
         // Whoever waits learns it from the drop.
         return Task(wait);
     }
     let object = Object::new(
         ObjectKind::Task,
-        name.clone(),
+        (*name).clone(),
         node.next_generation(),
         name,
-        TypeId::of::<F>(),
         false,
         node.clone(),
         &NO_HOOKS,

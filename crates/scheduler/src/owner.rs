@@ -112,15 +112,27 @@ pub struct Owner {
     /// The stand-in for the lifecycle lane in the queue; the holder's, but no part of `core`, because the queue
     /// points to it while `core` is borrowed.
     marker: Link,
-    /// Those who wait for room, a line a lane; made when the first one comes.
-    lines: Mutex<Option<Box<[Line; 2]>>>,
-    /// Handlers that wait, so that a cancellation finds them. Changed at the first suspension and at the end.
-    #[expect(clippy::box_collection, reason = "most owners have none, and a million are idle")]
-    suspended: Mutex<Option<Box<Vec<Act>>>>,
+    /// What most owners have none of; made when it is needed, gone when it is empty.
+    rare: Mutex<Option<Box<Rare>>>,
     /// The holder's.
     core: UnsafeCell<Core>,
     /// The holder's.
     state: UnsafeCell<Option<State>>,
+}
+
+/// Those who wait.
+#[derive(Default)]
+struct Rare {
+    /// For room, a line a lane.
+    lines: [Line; 2],
+    /// Handlers, so that a cancellation finds them. Changed at the first suspension and at the end.
+    suspended: Vec<Act>,
+}
+
+impl Rare {
+    fn is_empty(&self) -> bool {
+        self.suspended.is_empty() && self.lines.iter().all(Line::is_empty)
+    }
 }
 
 // SAFETY: what is not atomic or locked (`core`, `state`, the links) is reached only by the holder of the gate,
@@ -154,8 +166,7 @@ impl Owner {
             holds: AtomicU32::new(0),
             control: Link::new(Kind::Control),
             marker: Link::new(Kind::Marker),
-            lines: Mutex::new(None),
-            suspended: Mutex::new(None),
+            rare: Mutex::new(None),
             core: UnsafeCell::new(Core::new()),
             state: UnsafeCell::new(None),
         });
@@ -214,8 +225,8 @@ impl Owner {
         record: Record,
     ) -> Result<Option<RoomWait>, (Refusal, Record)> {
         let at = lane as usize;
-        let mut lines = self.lines.lock();
-        let line = &mut lines.get_or_insert_default()[at];
+        let mut rare = self.rare.lock();
+        let line = &mut rare.get_or_insert_default().lines[at];
         let first = line.is_empty();
         self.front[at].announce_waiter();
         // A seal that came first has emptied the line; one that comes later will find this waiter.
@@ -226,13 +237,13 @@ impl Owner {
             let bytes = record.reserved();
             if self.front[at].admit_waiter(&self.back[at], self.class.limits[at], bytes).is_ok() {
                 self.front[at].withdraw_waiters();
-                drop(lines);
+                drop(rare);
                 self.accept(record);
                 return Ok(None);
             }
         }
         let (number, wait) = line.queue(record).map_err(|(why, record)| self.refuse(why, record))?;
-        drop(lines);
+        drop(rare);
         Ok(Some(RoomWait::new(self.clone(), lane, number, wait)))
     }
 
@@ -246,15 +257,15 @@ impl Owner {
     /// it may have been the one that did not fit.
     pub(crate) fn leave_line(self: &Arc<Self>, lane: Lane, number: u64) -> Option<Record> {
         let at = lane as usize;
-        let mut lines = self.lines.lock();
-        let line = &mut lines.as_mut()?[at];
+        let mut rare = self.rare.lock();
+        let line = &mut rare.as_mut()?.lines[at];
         let record = line.leave(number)?;
         let others_wait = !line.is_empty();
         if !others_wait {
             self.front[at].withdraw_waiters();
         }
-        tidy(&mut lines);
-        drop(lines);
+        tidy(&mut rare);
+        drop(rare);
         if others_wait {
             self.serve_line(at);
         }
@@ -273,15 +284,15 @@ impl Owner {
 
     #[cold]
     fn serve_line(self: &Arc<Self>, at: usize) {
-        let mut lines = self.lines.lock();
-        let Some(line) = lines.as_mut().map(|lines| &mut lines[at]) else { return };
+        let mut rare = self.rare.lock();
+        let Some(line) = rare.as_mut().map(|rare| &mut rare.lines[at]) else { return };
         let served =
             line.serve(&self.front[at], &self.back[at], self.class.limits[at], |record| self.accept(record));
         if line.is_empty() {
             self.front[at].withdraw_waiters();
         }
-        tidy(&mut lines);
-        drop(lines);
+        tidy(&mut rare);
+        drop(rare);
         for answer in served {
             // Late: the sender gave up at the same moment. It will find its record gone from the line, and
             // reports it as accepted, which it is.
@@ -349,7 +360,7 @@ impl Owner {
     pub fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::SeqCst);
         self.nudge();
-        for act in self.suspended.lock().iter().flat_map(|acts| acts.iter()) {
+        for act in self.rare.lock().iter().flat_map(|rare| rare.suspended.iter()) {
             act.wake();
         }
     }
@@ -364,7 +375,7 @@ impl Owner {
             front.seal();
         }
         let mut told = Vec::new();
-        for line in self.lines.lock().iter_mut().flat_map(|lines| lines.iter_mut()) {
+        for line in self.rare.lock().iter_mut().flat_map(|rare| rare.lines.iter_mut()) {
             line.take_answers(&mut told);
         }
         // With the lock gone: the wakers may be anybody's. Each sender fetches its record itself.
@@ -384,7 +395,7 @@ impl Owner {
     pub(crate) fn list(&self, act: Act) -> bool {
         if !act.listed().replace(true) {
             act.anchor();
-            self.suspended.lock().get_or_insert_default().push(act);
+            self.rare.lock().get_or_insert_default().suspended.push(act);
         }
         self.is_cancelled()
     }
@@ -392,20 +403,18 @@ impl Owner {
     /// Takes a handler that ends out of the list.
     pub(crate) fn delist(&self, act: Act) {
         if act.listed().replace(false) {
-            let mut suspended = self.suspended.lock();
-            let Some(acts) = suspended.as_mut() else { return };
+            let mut rare = self.rare.lock();
+            let Some(acts) = rare.as_mut().map(|rare| &mut rare.suspended) else { return };
             if let Some(at) = acts.iter().position(|other| *other == act) {
                 acts.swap_remove(at);
             }
-            if acts.is_empty() {
-                *suspended = None;
-            }
+            tidy(&mut rare);
         }
     }
 
     /// One of those that wait.
     pub(crate) fn any_suspended(&self) -> Option<Act> {
-        self.suspended.lock().as_ref()?.last().copied()
+        self.rare.lock().as_ref()?.suspended.last().copied()
     }
 
     /// Gives a reservation back. Only the holder may.
@@ -429,7 +438,7 @@ impl Owner {
     /// How many wait for room in a lane.
     #[must_use]
     pub fn waiters(&self, lane: Lane) -> usize {
-        self.lines.lock().as_ref().map_or(0, |lines| lines[lane as usize].len())
+        self.rare.lock().as_ref().map_or(0, |rare| rare.lines[lane as usize].len())
     }
 
     /// The object is about to be moved: no application record starts until [`Self::release_hold`].
@@ -564,9 +573,9 @@ fn drop_host(host: *mut Owner) {
     }
 }
 
-/// Gives the lines' memory back when nobody is in them.
-fn tidy(lines: &mut Option<Box<[Line; 2]>>) {
-    if lines.as_ref().is_some_and(|lines| lines.iter().all(Line::is_empty)) {
-        *lines = None;
+/// Gives the memory back when nobody waits.
+fn tidy(rare: &mut Option<Box<Rare>>) {
+    if rare.as_ref().is_some_and(|rare| rare.is_empty()) {
+        *rare = None;
     }
 }

@@ -172,3 +172,37 @@ async fn life_closed_and_created_again_at_once_is_never_two() {
     })
     .await;
 }
+
+/// The end comes while the member's turn is just over and its place in the Spot's queue is being decided.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn life_members_destroyed_as_their_turn_ends_do_end() {
+    within(async {
+        let node = node(2).await;
+        let wide = node.spot::<Wide>("W").create().await.unwrap();
+        let mut ends = Vec::new();
+        for n in 0..4 {
+            let (node, wide) = (node.clone(), wide.clone());
+            ends.push(tokio::spawn(async move {
+                for round in 0..1500 {
+                    let address = node.actor::<Guest>(&format!("g{n}"));
+                    let guest = address.create_in(Guest::default(), &wide).await.unwrap();
+                    // The answer is given inside the turn; a little later or earlier, the turn is over.
+                    let asked = tokio::spawn(guest.ask(Add(1)));
+                    if round % 2 == 0 {
+                        let _ = asked.await.unwrap();
+                    } else {
+                        tokio::task::yield_now().await;
+                    }
+                    let end = tokio::time::timeout(std::time::Duration::from_secs(20), guest.destroy()).await;
+                    assert!(end.is_ok(), "it has not ended in round {round}");
+                }
+            }));
+        }
+        for end in ends {
+            end.await.unwrap();
+        }
+        node.quiesce().await.unwrap();
+        assert!(wide.members().is_empty());
+    })
+    .await;
+}
