@@ -11,6 +11,7 @@
 //! | [`gate`] | grants: who runs, by numbers that never repeat |
 //! | [`budget`] | when a holder has had its slice |
 //! | [`wait`] | which waits and yields are allowed where |
+//! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
 //! | [`join`] | the steps of one Actor's move |
 #![no_std]
@@ -19,6 +20,7 @@
 extern crate alloc;
 
 pub mod budget;
+pub mod cycle;
 pub mod defer;
 pub mod gate;
 pub mod join;

@@ -1,6 +1,6 @@
 //! Which waits are allowed where: self-calls, own gates, yields.
 //!
-//! Every rule is decided before anything is submitted. Keys are opaque numbers that the driver gives to
+//! Every rule is decided before anything is submitted. Cycles of several waits are `cycle`'s. Keys are opaque numbers that the driver gives to
 //! owners and gates; two are equal when they mean the same one.
 
 /// The identity of an owner or of a gate, as the driver numbers them.
@@ -34,8 +34,6 @@ pub struct Target {
     pub owner: Key,
     /// The gate it runs under now.
     pub gate: Key,
-    /// The gate it is moving to, if it is moving.
-    pub moving_to: Option<Key>,
     /// Whether this very handler has registered a Join of it.
     pub join_registered: bool,
 }
@@ -47,8 +45,6 @@ pub enum Refused {
     SelfCall,
     /// The target runs under the gate this turn holds (REENT-2).
     OwnGate,
-    /// The target is about to come under the gate this turn holds (REENT-2).
-    MovingHere,
     /// This handler has registered a Join of the target, which starts only after it (JOIN-10).
     JoinRegistered,
     /// This context does not yield (YIELD-2).
@@ -75,9 +71,6 @@ pub fn may_wait(asker: Asker, manner: Manner, target: Option<Target>) -> Result<
     }
     if manner == Manner::Ordinary && target.gate == asker.gate {
         return Err(Refused::OwnGate);
-    }
-    if manner == Manner::Ordinary && target.moving_to == Some(asker.gate) {
-        return Err(Refused::MovingHere);
     }
     Ok(())
 }
@@ -112,7 +105,7 @@ mod tests {
     }
 
     fn target(owner: Key, gate: Key) -> Option<Target> {
-        Some(Target { owner, gate, moving_to: None, join_registered: false })
+        Some(Target { owner, gate, join_registered: false })
     }
 
     #[test]
@@ -133,13 +126,6 @@ mod tests {
         assert_eq!(may_wait(spot(), Manner::Ordinary, target(SPOT, SPOT)), Err(Refused::SelfCall));
         assert_eq!(may_wait(own_gate_actor(), Manner::Ordinary, target(SPOT, SPOT)), Ok(()));
         assert_eq!(may_wait(member(), Manner::Ordinary, target(ELSEWHERE, ELSEWHERE)), Ok(()));
-    }
-
-    #[test]
-    fn reent_2_a_target_on_its_way_here_is_under_this_gate_already() {
-        let arriving =
-            Some(Target { owner: MEMBER, gate: ELSEWHERE, moving_to: Some(SPOT), join_registered: false });
-        assert_eq!(may_wait(spot(), Manner::Ordinary, arriving), Err(Refused::MovingHere));
     }
 
     #[test]
@@ -167,8 +153,7 @@ mod tests {
 
     #[test]
     fn join_10_no_wait_on_an_actor_that_this_handler_sends_away() {
-        let leaving =
-            Some(Target { owner: OTHER_MEMBER, gate: ELSEWHERE, moving_to: None, join_registered: true });
+        let leaving = Some(Target { owner: OTHER_MEMBER, gate: ELSEWHERE, join_registered: true });
         for manner in [Manner::Ordinary, Manner::Yield] {
             assert_eq!(may_wait(spot(), manner, leaving), Err(Refused::JoinRegistered));
         }

@@ -12,15 +12,18 @@ use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::completion::{Outcome, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::{NoRoom, RoomWait};
+use turnkeep_scheduler::waits::Awaited;
 
 use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
+    would_close,
 };
 use crate::create::{OrCreate, or_create};
-use crate::destination::{Destination, Resolved};
+use crate::destination::Destination;
 use crate::envelope::{Answer, Envelope, Handles, message_of, record};
 use crate::error::{AskError, Error, ErrorKind, not_accepted};
 use crate::flow::flow;
@@ -62,14 +65,10 @@ enum State<M: Message> {
         gone: Pin<Box<dyn Future<Output = ()> + Send>>,
     },
     Room {
-        owner: Arc<Owner>,
         room: RoomWait,
-        reply: Wait<Answer<M>>,
+        asked: Awaited<Answer<M>>,
     },
-    Sent {
-        owner: Arc<Owner>,
-        reply: Wait<Answer<M>>,
-    },
+    Sent(Awaited<Answer<M>>),
     Over,
 }
 
@@ -113,62 +112,99 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     }
 
     fn begin(&mut self, message: M) -> Result<State<M>, (M, Error)> {
-        let (owner, deadline_ns) = match self.prepare() {
+        let call = fresh();
+        let (answer, reply) = completion();
+        let (asked, deadline_ns) = match self.prepare(call, reply) {
             Ok(prepared) => prepared,
             Err(error) => return Err((message, error)),
         };
-        let (answer, reply) = completion();
         let envelope = Envelope::<T, M> {
             message,
             answer: Some(answer),
             deadline_ns,
             flow: flow(),
+            call,
             _handler: PhantomData,
         };
-        let reply = reply.with_deadline(deadline_ns);
-        self.submit(owner, record::<T, M>(envelope), reply, deadline_ns)
+        self.submit(asked, record::<T, M>(envelope), deadline_ns)
     }
 
-    fn prepare(&self) -> Result<(Arc<Owner>, u64), Error> {
+    fn prepare(&self, call: u64, reply: Wait<Answer<M>>) -> Result<(Awaited<Answer<M>>, u64), Error> {
         check_domain(&self.destination, self.operation())?;
         let node = self.destination.node();
         check_open(node, &self.destination, self.operation())?;
         let deadline_ns =
             deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?;
         let resolved = self.destination.resolve(self.operation());
-        let owner = match (resolved.map(Resolved::into_owner), self.create) {
-            (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => create(&self.destination)?,
-            (resolved, _) => resolved?,
+        let (mut reply, mut asked) = (Some(reply.with_deadline(deadline_ns)), None);
+        let mut begin = |owner: &Arc<Owner>| {
+            // A new object hears of the wait before its first turn begins; one that exists, now.
+            if let Some(reply) = reply.take() {
+                asked = Some(self.begin_wait(owner, call, reply));
+            }
         };
-        check_wait(self.manner, Some(&owner), self.operation())?;
-        Ok((owner, deadline_ns))
+        match (resolved, self.create) {
+            (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => {
+                let owner = create(&self.destination, &mut begin)?;
+                begin(&owner);
+            }
+            (resolved, _) => begin(&*resolved?),
+        }
+        match asked {
+            Some(asked) => Ok((asked?, deadline_ns)),
+            None => unreachable!("the wait was begun with the object"),
+        }
+    }
+
+    fn begin_wait(
+        &self,
+        owner: &Arc<Owner>,
+        call: u64,
+        reply: Wait<Answer<M>>,
+    ) -> Result<Awaited<Answer<M>>, Error> {
+        check_wait(self.manner, Some(owner), self.operation())?;
+        let begun = Awaited::begin(owner, call, self.keeps(), reply);
+        begun.map_err(|cycle| would_close(&cycle, self.operation()))
+    }
+
+    /// Whether the wait keeps the gate.
+    fn keeps(&self) -> bool {
+        self.manner == Manner::Ordinary
     }
 
     fn submit(
         &self,
-        owner: Arc<Owner>,
+        asked: Awaited<Answer<M>>,
         record: Record,
-        reply: Wait<Answer<M>>,
         deadline_ns: u64,
     ) -> Result<State<M>, (M, Error)> {
-        let may_wait = self.waits && (self.manner == Manner::Yield || may_wait_for_room_of(&owner));
+        let owner = asked.target();
+        let may_wait = self.waits && (self.manner == Manner::Yield || may_wait_for_room_of(owner));
         let offered =
             if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
         match offered {
-            Ok(None) => Ok(State::Sent { owner, reply }),
-            Ok(Some(room)) => Ok(State::Room { owner, room: room.until(deadline_ns), reply }),
+            Ok(None) => Ok(State::Sent(asked)),
+            Ok(Some(room)) => Ok(State::Room { room: room.until(deadline_ns), asked }),
             Err((Refusal::Ended | Refusal::NotMade, record))
-                if self.create.is_some() && object_of(&owner).not_made().is_none() =>
+                if self.create.is_some() && object_of(owner).not_made().is_none() =>
             {
-                Ok(self.again(&owner, message_of::<T, M>(record), deadline_ns))
+                Ok(self.again(owner, message_of::<T, M>(record), deadline_ns))
             }
             Err((Refusal::Full, record)) if self.waits => {
-                Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, ASK)))
+                Err((message_of::<T, M>(record), own_room(owner, Lane::Application, ASK)))
             }
             Err((why, record)) => {
-                Err((message_of::<T, M>(record), not_accepted(object_of(&owner), self.operation(), why)))
+                Err((message_of::<T, M>(record), not_accepted(object_of(owner), self.operation(), why)))
             }
         }
+    }
+
+    /// A call that was begun elsewhere is waited for by the running code now.
+    fn go_on_here(&mut self) -> Result<(), Error> {
+        let (manner, keeps, operation) = (self.manner, self.keeps(), self.operation());
+        let State::Sent(asked) = &mut self.state else { return Ok(()) };
+        check_wait(manner, Some(asked.target()), operation)?;
+        asked.go_on_here(keeps).map_err(|cycle| would_close(&cycle, operation))
     }
 
     fn again(&self, owner: &Arc<Owner>, message: M, deadline_ns: u64) -> State<M> {
@@ -232,21 +268,26 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                 }
                 State::Room { room, .. } => {
                     let admitted = ready!(Pin::new(room).poll(cx));
-                    let State::Room { owner, reply, .. } = std::mem::replace(&mut self.state, State::Over)
-                    else {
+                    let State::Room { asked, .. } = std::mem::replace(&mut self.state, State::Over) else {
                         unreachable!("just matched")
                     };
                     match admitted {
-                        Ok(()) => State::Sent { owner, reply },
+                        Ok(()) => State::Sent(asked),
                         Err(no_room) => {
-                            let (message, error) = no_room_of::<T, M>(&owner, no_room, ASK);
+                            let (message, error) = no_room_of::<T, M>(asked.target(), no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
                         }
                     }
                 }
-                State::Sent { owner, reply } => {
-                    let outcome = ready!(Pin::new(reply).poll(cx));
-                    let result = conclude(owner, outcome);
+                State::Sent(asked) => {
+                    let result = match Pin::new(&mut *asked).poll(cx) {
+                        Poll::Ready(outcome) => conclude(asked.target(), outcome),
+                        Poll::Pending if !asked.is_elsewhere() => return Poll::Pending,
+                        Poll::Pending => match self.go_on_here() {
+                            Ok(()) => return Poll::Pending,
+                            Err(error) => Err(AskError::Failed(error)),
+                        },
+                    };
                     self.state = State::Over;
                     return Poll::Ready(result);
                 }

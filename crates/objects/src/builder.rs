@@ -374,6 +374,7 @@ impl Building {
             budget_ns: class.budget_ns,
             shares_gate: false,
             claims: false,
+            is_asked: false,
             pool: class.pool.clone(),
             counters: Arc::new(Counters::new()),
         }))
@@ -395,6 +396,7 @@ impl Building {
             budget_ns: u64::try_from(budget.unwrap_or(self.budget).as_nanos()).unwrap_or(u64::MAX),
             shares_gate,
             claims,
+            is_asked: true,
             pool: self.pool.clone(),
             counters: self.counters.clone(),
         }))

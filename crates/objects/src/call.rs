@@ -9,6 +9,7 @@ use turnkeep_machines::wait::{Asker, Manner, Refused, Target, may_wait, may_wait
 use turnkeep_scheduler::ambient::{Current, Domain, domain, with_turn};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
+use turnkeep_scheduler::waits::{self, Cycle, Waiting};
 
 use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
@@ -121,7 +122,6 @@ pub(crate) fn check_wait(manner: Manner, target: Option<&Arc<Owner>>, operation:
         let about = target.map(|owner| Target {
             owner: owner.key(),
             gate: owner.gate_key(),
-            moving_to: owner.moving_to(),
             join_registered: joins_registered_for(&turn, owner),
         });
         may_wait(asker, manner, about).map_err(|why| {
@@ -130,6 +130,29 @@ pub(crate) fn check_wait(manner: Manner, target: Option<&Arc<Owner>>, operation:
             Error::new(ErrorKind::InvalidOperation, object, operation, &text)
         })
     })
+}
+
+/// Begins the running turn's wait for a turn of `target`, for the call of that number, if it may: otherwise nothing
+/// was submitted and nothing is noted (REENT-1, REENT-2, REENT-5).
+pub(crate) fn begin_wait(
+    manner: Manner,
+    target: &Arc<Owner>,
+    call: u64,
+    operation: &str,
+) -> Result<Waiting, Error> {
+    check_wait(manner, Some(target), operation)?;
+    waits::begin(target, call, manner == Manner::Ordinary).map_err(|cycle| would_close(&cycle, operation))
+}
+
+/// The error of a wait that would close a cycle (REENT-5).
+pub(crate) fn would_close(cycle: &Cycle, operation: &str) -> Error {
+    let names: Vec<String> = cycle.0.iter().map(|owner| object_of(owner).short_name()).collect();
+    let asker = names.first().map_or("", String::as_str);
+    let text = format!(
+        "it would wait for itself in a circle: {}; send without waiting, or let one of them answer before it asks",
+        names.join(" → ")
+    );
+    Error::new(ErrorKind::InvalidOperation, asker, operation, &text)
 }
 
 fn asker(turn: &Current<'_>) -> Asker {
@@ -159,9 +182,6 @@ fn explain(why: Refused, target: Option<&Arc<Owner>>) -> String {
         }
         Refused::OwnGate => format!(
             "{name} takes its turns under the gate that this turn holds, so its answer could never come; yield, or send without waiting"
-        ),
-        Refused::MovingHere => format!(
-            "{name} is about to join this Spot, so it will take its turns under the gate that this turn holds; yield, or send without waiting"
         ),
         Refused::JoinRegistered => format!(
             "this handler has deferred a Join of {name}, which starts only after the handler; ask before deferring, or after the Join"

@@ -10,7 +10,7 @@ use turnkeep_scheduler::completion::{Completer, Outcome, completion};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 
-use crate::call::{check_domain, check_wait, deadline_ns, too_late};
+use crate::call::{begin_wait, check_domain, deadline_ns, too_late};
 use crate::caught::caught;
 use crate::create::{LifeOf, submit_lifecycle};
 use crate::envelope::panicked;
@@ -133,7 +133,7 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
 pub(crate) async fn close<K: LifeOf<T>, T: Any + Send>(owner: Arc<Owner>) -> Result<(), Error> {
     let object = object_of(&owner);
     check_domain(object, CLOSE)?;
-    check_wait(Manner::Ordinary, Some(&owner), CLOSE)?;
+    let _waiting = begin_wait(Manner::Ordinary, &owner, 0, CLOSE)?;
     let due = deadline_ns(object.node.config.ask_timeout);
     let (told, wait) = completion();
     let work =
@@ -179,7 +179,7 @@ pub(crate) async fn destroy(owner: Arc<Owner>) -> Result<(), Error> {
     const DESTROY: &str = "destroy";
     let object = object_of(&owner);
     check_domain(object, DESTROY)?;
-    check_wait(Manner::Ordinary, Some(&owner), DESTROY)?;
+    let _waiting = begin_wait(Manner::Ordinary, &owner, 0, DESTROY)?;
     if object.end().is_some() {
         return Err(object.gone(DESTROY));
     }

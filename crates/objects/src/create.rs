@@ -13,15 +13,18 @@ use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::room::NoRoom;
+use turnkeep_scheduler::waits::Awaited;
 
 use crate::actor::{Actor, Handler};
 use crate::ask::either;
 use crate::builder::{Factory, TypeEntry};
 use crate::call::{
-    Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
+    Call, begin_wait, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed,
+    too_late, would_close,
 };
 use crate::caught::{caught, caught_call};
 use crate::close::shutdown_record;
@@ -117,11 +120,13 @@ pub(crate) struct CreateWork<K, T> {
     pub(crate) make: Box<dyn FnOnce() -> Result<T, Failure> + Send>,
     pub(crate) told: Completer<Told>,
     pub(crate) object: Arc<Owner>,
+    pub(crate) call: u64,
     pub(crate) _kind: PhantomData<fn() -> K>,
 }
 
 impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
     fn start(self, mut start: Start<'_>) -> Started {
+        start.answer(self.call);
         let made = match caught_call(self.make) {
             Ok(made) => made,
             Err(panic) => Err(Failure::new(format!("the factory panicked: {panic}"))),
@@ -315,11 +320,15 @@ impl Asked {
             target.check_wait(self.manner, CREATE)?;
         }
         let mut make = Some(make);
+        let call = fresh();
         loop {
             let entry = node.entry_of::<T>(K::KIND, &self.address)?;
-            let birth = Birth { node: &node, kind: K::KIND, entry, id: &id, shares_gate };
-            match birth.attempt::<K, T>(&mut make, into.as_ref(), &self.address)? {
-                Attempt::Born { owner, told, moved } => {
+            let birth = Birth { node: &node, kind: K::KIND, entry, id: &id, shares_gate, call };
+            let mut told = None;
+            let mut first = |owner: &Arc<Owner>, wait| told = Some(self.awaited(owner, call, wait, due));
+            match birth.attempt::<K, T>(&mut make, into.as_ref(), &self.address, &mut first)? {
+                Attempt::Born { owner, moved } => {
+                    let told = told.ok_or_else(|| object_of(&owner).gone(CREATE))??;
                     return self.wait_for_birth(owner, told, moved, due).await;
                 }
                 Attempt::Exists(owner) => {
@@ -338,11 +347,11 @@ impl Asked {
     async fn wait_for_birth(
         &self,
         owner: Arc<Owner>,
-        told: Wait<Told>,
-        moved: Option<Wait<Result<(), Error>>>,
+        told: Awaited<Told>,
+        moved: Option<Wait<Told>>,
         due: u64,
     ) -> Result<Arc<Owner>, Error> {
-        if let Err(error) = self.wait_for(&owner, told, due).await {
+        if let Err(error) = answer(told).await {
             if error.kind() != ErrorKind::DeadlineExceeded {
                 // It was not made: whoever hears of that finds the id free.
                 object_of(&owner).wait_for_end().await;
@@ -350,8 +359,8 @@ impl Asked {
             return Err(error);
         }
         let Some(moved) = moved else { return Ok(owner) };
-        let entered = self.wait_for(&owner, moved, due).await;
-        if let Err(error) = entered {
+        let moved = self.awaited(&owner, 0, moved, due)?;
+        if let Err(error) = answer(moved).await {
             owner.cancel();
             object_of(&owner).wait_for_end().await;
             return Err(error);
@@ -359,19 +368,28 @@ impl Asked {
         Ok(owner)
     }
 
-    async fn wait_for(&self, owner: &Arc<Owner>, told: Wait<Told>, due: u64) -> Result<(), Error> {
-        match told.with_deadline(due).await {
-            Outcome::Done(told) => told,
-            Outcome::Expired => Err(too_late(object_of(owner), CREATE, "before it was made")),
-            Outcome::Dropped => Err(object_of(owner).gone(CREATE)),
-        }
+    fn awaited(
+        &self,
+        owner: &Arc<Owner>,
+        call: u64,
+        told: Wait<Told>,
+        due: u64,
+    ) -> Result<Awaited<Told>, Error> {
+        let keeps = self.manner == Manner::Ordinary;
+        let awaited = Awaited::begin(owner, call, keeps, told.with_deadline(due));
+        awaited.map_err(|cycle| would_close(&cycle, CREATE))
     }
 
     /// Waits until an existing object is made (it is the answer) or gone (try again).
     async fn settle(&self, owner: Arc<Owner>, due: u64) -> Result<Option<Arc<Owner>>, Error> {
         let object = object_of(&owner);
+        if !owner.is_sealed() && object.is_ready() {
+            return Ok(Some(owner));
+        }
+        check_wait(self.manner, Some(&owner), CREATE)?;
         if owner.is_sealed() {
             {
+                let _waiting = begin_wait(self.manner, &owner, 0, CREATE)?;
                 let end = std::pin::pin!(object.wait_for_end());
                 let late = std::pin::pin!(sleep_until(due));
                 either(end, late).await;
@@ -381,14 +399,10 @@ impl Asked {
                 None => Err(too_late(object, CREATE, "while the one before it was closing")),
             };
         }
-        if object.is_ready() {
-            return Ok(Some(owner));
-        }
-        check_wait(self.manner, Some(&owner), CREATE)?;
         let (told, wait) = completion();
         let record = Record::lifecycle(0, Probe { told, object: owner.clone() });
         self.submit(&owner, record, due).await?;
-        match self.wait_for(&owner, wait, due).await {
+        match answer(self.awaited(&owner, 0, wait, due)?).await {
             Ok(()) => Ok(Some(owner.clone())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
@@ -397,6 +411,16 @@ impl Asked {
 
     async fn submit(&self, owner: &Arc<Owner>, record: Record, due: u64) -> Result<(), Error> {
         submit_lifecycle(owner, record, due, self.manner, CREATE).await
+    }
+}
+
+/// What an object answers to its maker.
+async fn answer(mut told: Awaited<Told>) -> Result<(), Error> {
+    let outcome = (&mut told).await;
+    match outcome {
+        Outcome::Done(told) => told,
+        Outcome::Expired => Err(too_late(object_of(told.target()), CREATE, "before it was made")),
+        Outcome::Dropped => Err(object_of(told.target()).gone(CREATE)),
     }
 }
 
@@ -438,12 +462,17 @@ struct Birth<'a> {
     entry: &'a TypeEntry,
     id: &'a Id,
     shares_gate: bool,
+    /// The number of the call whose answer the first turn is; 0 for none.
+    call: u64,
 }
 
 enum Attempt {
-    Born { owner: Arc<Owner>, told: Wait<Told>, moved: Option<Wait<Result<(), Error>>> },
+    Born { owner: Arc<Owner>, moved: Option<Wait<Told>> },
     Exists(Arc<Owner>),
 }
+
+/// Gets the new object and the answer of its first turn, before that turn can begin.
+type First<'a> = &'a mut dyn FnMut(&Arc<Owner>, Wait<Told>);
 
 impl Birth<'_> {
     fn attempt<K: LifeOf<T>, T: Any + Send>(
@@ -451,6 +480,7 @@ impl Birth<'_> {
         make: &mut Option<Make<T>>,
         into: Option<&Target>,
         address: &Address,
+        first: First<'_>,
     ) -> Result<Attempt, Error> {
         if let Some(existing) = self.node.directory.find(self.kind, self.id) {
             return Ok(Attempt::Exists(existing));
@@ -460,7 +490,7 @@ impl Birth<'_> {
             _ => None,
         };
         let (told, wait) = completion();
-        let mut told = Some(told);
+        let (mut told, mut wait) = (Some(told), Some(wait));
         let mut moved = None;
         let inserted = self.node.insert(
             self.kind,
@@ -480,15 +510,19 @@ impl Birth<'_> {
                         None => unreachable!("born once"),
                     },
                     object: owner.clone(),
+                    call: self.call,
                     _kind: PhantomData,
                 };
+                if let Some(wait) = wait.take() {
+                    first(owner, wait);
+                }
                 // The lane of a new object is empty and takes any one record.
                 let _ = owner.try_submit(Record::lifecycle(0, work));
                 moved = into.map(|target| arrive_at_creation(owner, target));
             },
         );
         match inserted {
-            Ok(owner) => Ok(Attempt::Born { owner, told: wait, moved }),
+            Ok(owner) => Ok(Attempt::Born { owner, moved }),
             Err(Some(existing)) => Ok(Attempt::Exists(existing)),
             Err(None) if self.node.is_stopped() => {
                 let text = "the node has ended; start another node";
@@ -527,19 +561,30 @@ impl Birth<'_> {
 }
 
 /// Makes an object that a call has not found.
-pub(crate) type OrCreate = fn(&Destination) -> Result<Arc<Owner>, Error>;
+pub(crate) type OrCreate = fn(&Destination, &mut dyn FnMut(&Arc<Owner>)) -> Result<Arc<Owner>, Error>;
 
-/// Makes the Instance Spot of an address if there is none, without waiting until it is made.
-pub(crate) fn or_create<S: Spot>(destination: &Destination) -> Result<Arc<Owner>, Error> {
+/// Makes the Instance Spot of an address if there is none, without waiting until it is made. `first` gets it before
+/// its first turn can begin.
+pub(crate) fn or_create<S: Spot>(
+    destination: &Destination,
+    first: &mut dyn FnMut(&Arc<Owner>),
+) -> Result<Arc<Owner>, Error> {
     let Destination::Address(address) = destination else {
         return destination.resolve(CREATE).map(Resolved::into_owner);
     };
     let node = address.node.clone();
     let id = address.id.clone()?;
     let entry = node.entry_of::<S>(ObjectKind::Spot, address)?;
-    let birth =
-        Birth { node: &node, kind: ObjectKind::Spot, entry, id: &id, shares_gate: S::Mode::SHARES_GATE };
-    match birth.attempt::<AsSpot, S>(&mut Some(Make::Factory), None, address)? {
+    let birth = Birth {
+        node: &node,
+        kind: ObjectKind::Spot,
+        entry,
+        id: &id,
+        shares_gate: S::Mode::SHARES_GATE,
+        call: 0,
+    };
+    let first: First<'_> = &mut |owner, _| first(owner);
+    match birth.attempt::<AsSpot, S>(&mut Some(Make::Factory), None, address, first)? {
         Attempt::Born { owner, .. } => Ok(owner),
         Attempt::Exists(owner) => address.check_type(&owner, CREATE).map(|()| owner),
     }
@@ -554,11 +599,16 @@ pub(crate) fn begin<K: LifeOf<T>, T: Any + Send>(
 ) -> Result<impl Future<Output = Result<Arc<Owner>, Error>> + Send + 'static, Error> {
     let address = Address::new::<T>(node, kind, id.as_str());
     let entry = node.entry_of::<T>(kind, &address)?;
-    let birth = Birth { node, kind, entry, id, shares_gate: false };
-    match birth.attempt::<K, T>(&mut Some(make), None, &address)? {
+    let birth = Birth { node, kind, entry, id, shares_gate: false, call: 0 };
+    let mut told = None;
+    match birth.attempt::<K, T>(&mut Some(make), None, &address, &mut |_, wait| told = Some(wait))? {
         Attempt::Exists(owner) => Err(exists(&owner)),
-        Attempt::Born { owner, told, .. } => Ok(async move {
-            match told.await {
+        Attempt::Born { owner, .. } => Ok(async move {
+            let outcome = match told {
+                Some(told) => told.await,
+                None => Outcome::Dropped,
+            };
+            match outcome {
                 Outcome::Done(told) => told.map(|()| owner),
                 _ => Err(object_of(&owner).gone(CREATE)),
             }

@@ -71,6 +71,8 @@ pub(crate) struct Envelope<T, M: Message> {
     pub(crate) answer: Option<Completer<Answer<M>>>,
     pub(crate) deadline_ns: u64,
     pub(crate) flow: u64,
+    /// The number of the call, if somebody waits for the answer; else 0.
+    pub(crate) call: u64,
     pub(crate) _handler: PhantomData<fn() -> T>,
 }
 
@@ -90,6 +92,7 @@ pub(crate) fn message_of<T: Handles<M>, M: Message>(record: Record) -> M {
 impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
     fn start(self, mut start: Start<'_>) -> Started {
         start.serve(self.deadline_ns, self.flow);
+        start.answer(self.call);
         start.run::<T, _>(Handling::<T, M> {
             message: self.message,
             answer: self.answer,

@@ -137,6 +137,11 @@ impl Object {
         Member { id: self.id.clone(), generation: self.generation, type_name: (*self.type_name).clone() }
     }
 
+    /// Its type and its id.
+    pub(crate) fn short_name(&self) -> String {
+        format!("{} {}", self.type_name, self.id)
+    }
+
     pub(crate) fn gone(&self, operation: &str) -> Error {
         self.refused(operation, self.end().unwrap_or(Refusal::Ended))
     }

@@ -12,9 +12,12 @@ use turnkeep_machines::pair::Lane;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::RoomWait;
+use turnkeep_scheduler::waits::{self, Waiting};
 
 use crate::ask::no_room_of;
-use crate::call::{check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room};
+use crate::call::{
+    check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room, would_close,
+};
 use crate::create::{OrCreate, or_create};
 use crate::destination::{Destination, Resolved};
 use crate::envelope::{Envelope, Handles, message_of, record};
@@ -36,7 +39,8 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 ///
-/// [`SendError`], with the message.
+/// [`SendError`], with the message. A wait for room that would close a cycle of waits is refused with
+/// `InvalidOperation` (REENT-5).
 #[must_use = "futures do nothing unless awaited"]
 pub struct Send<T, M> {
     destination: Destination,
@@ -48,7 +52,7 @@ pub struct Send<T, M> {
 
 enum State<M> {
     New(M),
-    Room { owner: Arc<Owner>, room: RoomWait },
+    Room { waiting: Waiting, room: RoomWait },
     Over,
 }
 
@@ -82,10 +86,13 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
         }
         match owner.submit_or_wait(record) {
             Ok(None) => Ok(State::Over),
-            Ok(Some(room)) => {
-                let room = room.until(self.deadline_ns(&owner));
-                Ok(State::Room { owner: owner.into_owner(), room })
-            }
+            Ok(Some(room)) => match waits::begin(&owner, 0, true) {
+                Ok(waiting) => Ok(State::Room { waiting, room: room.until(self.deadline_ns(&owner)) }),
+                Err(cycle) => match room.withdraw() {
+                    Some(record) => Err((message_of::<T, M>(record), would_close(&cycle, SEND))),
+                    None => Ok(State::Over),
+                },
+            },
             Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
         }
     }
@@ -96,7 +103,7 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
         check_timeout(self.timeout, &self.destination, SEND)?;
         match (self.destination.resolve(SEND), self.create) {
             (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => {
-                create(&self.destination).map(Resolved::Found)
+                create(&self.destination, &mut |_| {}).map(Resolved::Found)
             }
             (resolved, _) => resolved,
         }
@@ -125,6 +132,7 @@ fn carry<T: Handles<M>, M: Message>(message: M) -> Record {
         answer: None,
         deadline_ns: u64::MAX,
         flow: flow(),
+        call: 0,
         _handler: PhantomData,
     })
 }
@@ -169,11 +177,11 @@ impl<T: Handles<M>, M: Message> Future for Send<T, M> {
                 Err((message, error)) => return Poll::Ready(Err(SendError { message, error })),
             }
         }
-        let State::Room { owner, room } = &mut self.state else {
+        let State::Room { waiting, room } = &mut self.state else {
             panic!("a send was polled after it had ended")
         };
         let result = ready!(Pin::new(room).poll(cx)).map_err(|no_room| {
-            let (message, error) = no_room_of::<T, M>(owner, no_room, SEND);
+            let (message, error) = no_room_of::<T, M>(waiting, no_room, SEND);
             SendError { message, error }
         });
         self.state = State::Over;

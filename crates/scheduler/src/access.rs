@@ -100,6 +100,11 @@ impl<'a> Start<'a> {
         act.flow().set(flow);
     }
 
+    /// Says which call the turn answers, for those who look for cycles of waits; 0 for none.
+    pub fn answer(&mut self, call: u64) {
+        self.block.get().serves().set(call);
+    }
+
     /// Gives the object its state. It must have none yet.
     pub fn install<T: Any + Send>(&mut self, state: T) {
         let made = State::new(state);

@@ -132,6 +132,8 @@ pub(crate) struct Activation {
     deadline_ns: Cell<u64>,
     /// The flow it belongs to.
     flow: Cell<u64>,
+    /// The call it answers; 0 for none.
+    serves: Cell<u64>,
     /// Whether the layer above has declared the handler over, though its turn goes on.
     closed: Cell<bool>,
     /// What the layer above keeps for this handler.
@@ -256,6 +258,7 @@ impl Act {
             listed: Cell::new(false),
             deadline_ns: Cell::new(u64::MAX),
             flow: Cell::new(0),
+            serves: Cell::new(0),
             closed: Cell::new(false),
             local: Cell::new(None),
             size,
@@ -400,6 +403,11 @@ impl Act {
         Self(link.cast())
     }
 
+    /// A number for this handler, while it is under way.
+    pub(crate) fn number(self) -> usize {
+        self.0.addr().get()
+    }
+
     /// Makes the two owners strong counts of this block, so that it may outlive the slice.
     pub(crate) fn anchor(self) {
         anchor(&self);
@@ -454,6 +462,10 @@ impl Activation {
 
     pub(crate) fn flow(&self) -> &Cell<u64> {
         &self.flow
+    }
+
+    pub(crate) fn serves(&self) -> &Cell<u64> {
+        &self.serves
     }
 
     pub(crate) fn closed(&self) -> &Cell<bool> {

@@ -140,6 +140,14 @@ impl Current<'_> {
     }
 }
 
+/// Calls `look` with the activation of the turn the running code belongs to, if it belongs to one.
+pub(crate) fn with_act<R>(look: impl FnOnce(Option<Act>) -> R) -> R {
+    match MARK.try_with(Cell::get).unwrap_or(Mark::Nothing) {
+        Mark::Turn(act) => look(Some(act)),
+        _ => look(None),
+    }
+}
+
 /// Calls `look` with the turn the running code belongs to, if it belongs to one.
 pub fn with_turn<R>(look: impl FnOnce(Option<Current<'_>>) -> R) -> R {
     match MARK.try_with(Cell::get).unwrap_or(Mark::Nothing) {

@@ -16,6 +16,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 
+pub(crate) use self::slot::Probe;
 use self::slot::{ABANDONED, DONE, EXPIRED, Held, is_decided};
 use crate::deadline::{Deadlines, Key};
 use crate::ticks;
@@ -125,6 +126,28 @@ impl<T: Send + 'static> Wait<T> {
         is_decided(word).then(|| self.end(word))
     }
 
+    /// A probe of the slot; `None` once the outcome was given out.
+    pub(crate) fn probe(&self) -> Option<Probe> {
+        self.slot.as_ref().map(Held::probe)
+    }
+
+    /// Waits until there is an outcome, and leaves it for [`Wait::try_take`].
+    ///
+    /// # Panics
+    ///
+    /// When the outcome was given out already.
+    #[inline]
+    pub fn poll_over(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        let held = self.slot.as_ref().expect("a completion's wait was polled after it had ended");
+        let mut word = held.word();
+        if !is_decided(word) {
+            // SAFETY: this is the wait, and it has not ended.
+            word = unsafe { held.announce(word, context.waker()) };
+        }
+        // Registering may find the deadline passed: then it is decided.
+        if is_decided(word) || self.register() { Poll::Ready(()) } else { Poll::Pending }
+    }
+
     /// Parks this thread until the outcome is there. For threads outside the runtime: it blocks a worker.
     ///
     /// # Panics
@@ -184,17 +207,13 @@ impl<T: Send + 'static> Future for Wait<T> {
 
     #[inline]
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Outcome<T>> {
-        let held = self.slot.as_ref().expect("a completion's wait was polled after it had ended");
-        let mut word = held.word();
-        if !is_decided(word) {
-            // SAFETY: this is the wait, and it has not ended.
-            word = unsafe { held.announce(word, context.waker()) };
+        match self.poll_over(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(()) => {
+                let word = self.slot.as_ref().map_or(ABANDONED, Held::word);
+                Poll::Ready(self.end(word))
+            }
         }
-        if !is_decided(word) && self.register() {
-            // The decision may be another's, with a value.
-            word = self.slot.as_ref().map_or(word, Held::word);
-        }
-        if is_decided(word) { Poll::Ready(self.end(word)) } else { Poll::Pending }
     }
 }
 

@@ -21,6 +21,7 @@ use turnkeep_machines::wait::Key;
 
 use crate::activation::Act;
 use crate::admission::{Back, Front};
+use crate::completion::Wait;
 use crate::core::Core;
 use crate::counters::Counters;
 use crate::deadline::shielded;
@@ -28,11 +29,13 @@ use crate::drive;
 use crate::inbox::{Inbox, Pushed};
 use crate::link::{Kind, Link};
 use crate::pool::{Pool, Run};
+use crate::rare::{Rare, Rares};
 use crate::record::{Record, Refusal};
-use crate::room::{Line, RoomWait};
+use crate::room::{Answer, RoomWait};
 use crate::state::State;
+use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
-use crate::sync::{Mutex, UnsafeCell};
+use crate::waits::{Entry, Signpost};
 use crate::wake_word::WakeWord;
 
 /// What the driver counts, by place in [`Class::counters`].
@@ -67,6 +70,8 @@ pub struct Class {
     pub shares_gate: bool,
     /// Whether an owner keeps its own queue closed while one of its handlers is unfinished (YIELD-5).
     pub claims: bool,
+    /// Whether others can wait for such an owner: nobody can for a task of the program's own.
+    pub is_asked: bool,
     /// The workers.
     pub pool: Pool,
     /// The node's counters.
@@ -93,8 +98,6 @@ pub struct Owner {
     front: [Front; 2],
     /// The owner of the gate it is under, as a strong count; null: its own.
     host: AtomicPtr<Owner>,
-    /// The owner it is moving to, for comparison only; null: none.
-    moving_to: AtomicPtr<Owner>,
     class: Arc<Class>,
     identity: Box<dyn Identity>,
     /// The holder's side of both lanes.
@@ -107,32 +110,19 @@ pub struct Owner {
     control_out: AtomicBool,
     /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
     holds: AtomicU32,
+    /// How many waits in its box others may hang on.
+    waits_out: Signpost,
     /// News for the holder: a cancellation, or a hold that is gone.
     control: Link,
     /// The stand-in for the lifecycle lane in the queue; the holder's, but no part of `core`, because the queue
     /// points to it while `core` is borrowed.
     marker: Link,
-    /// What most owners have none of; made when it is needed, gone when it is empty.
-    rare: Mutex<Option<Box<Rare>>>,
+    /// What most owners have none of.
+    rare: Rares,
     /// The holder's.
     core: UnsafeCell<Core>,
     /// The holder's.
     state: UnsafeCell<Option<State>>,
-}
-
-/// Those who wait.
-#[derive(Default)]
-struct Rare {
-    /// For room, a line a lane.
-    lines: [Line; 2],
-    /// Handlers, so that a cancellation finds them. Changed at the first suspension and at the end.
-    suspended: Vec<Act>,
-}
-
-impl Rare {
-    fn is_empty(&self) -> bool {
-        self.suspended.is_empty() && self.lines.iter().all(Line::is_empty)
-    }
 }
 
 // SAFETY: what is not atomic or locked (`core`, `state`, the links) is reached only by the holder of the gate,
@@ -156,7 +146,6 @@ impl Owner {
             inbox: Inbox::idle(),
             front: [Front::new(), Front::new()],
             host: AtomicPtr::new(host_pointer(host)),
-            moving_to: AtomicPtr::new(std::ptr::null_mut()),
             class,
             identity,
             back: [Back::new(), Back::new()],
@@ -164,9 +153,10 @@ impl Owner {
             cancelled: AtomicBool::new(false),
             control_out: AtomicBool::new(false),
             holds: AtomicU32::new(0),
+            waits_out: Signpost::new(),
             control: Link::new(Kind::Control),
             marker: Link::new(Kind::Marker),
-            rare: Mutex::new(None),
+            rare: Rares::new(),
             core: UnsafeCell::new(Core::new()),
             state: UnsafeCell::new(None),
         });
@@ -225,26 +215,28 @@ impl Owner {
         record: Record,
     ) -> Result<Option<RoomWait>, (Refusal, Record)> {
         let at = lane as usize;
-        let mut rare = self.rare.lock();
-        let line = &mut rare.get_or_insert_default().lines[at];
-        let first = line.is_empty();
-        self.front[at].announce_waiter();
-        // A seal that came first has emptied the line; one that comes later will find this waiter.
-        if self.front[at].is_sealed() {
-            return Err(self.refuse(Refusal::Ended, record));
-        }
-        if first {
-            let bytes = record.reserved();
-            if self.front[at].admit_waiter(&self.back[at], self.class.limits[at], bytes).is_ok() {
-                self.front[at].withdraw_waiters();
-                drop(rare);
-                self.accept(record);
-                return Ok(None);
+        let lined_up = self.rare.with(|rare| {
+            let line = &mut rare.lines[at];
+            let first = line.is_empty();
+            self.front[at].announce_waiter();
+            // A seal that came first has emptied the line; one that comes later will find this waiter.
+            if self.front[at].is_sealed() {
+                return Err((Refusal::Ended, record));
             }
+            let bytes = record.reserved();
+            if first && self.front[at].admit_waiter(&self.back[at], self.class.limits[at], bytes).is_ok() {
+                self.front[at].withdraw_waiters();
+                return Ok(LinedUp::Admitted(record));
+            }
+            line.queue(record).map(|(number, wait)| LinedUp::Waits(number, wait))
+        });
+        match lined_up.map_err(|(why, record)| self.refuse(why, record))? {
+            LinedUp::Admitted(record) => {
+                self.accept(record);
+                Ok(None)
+            }
+            LinedUp::Waits(number, wait) => Ok(Some(RoomWait::new(self.clone(), lane, number, wait))),
         }
-        let (number, wait) = line.queue(record).map_err(|(why, record)| self.refuse(why, record))?;
-        drop(rare);
-        Ok(Some(RoomWait::new(self.clone(), lane, number, wait)))
     }
 
     /// Counts an attempt that came to nothing.
@@ -257,15 +249,15 @@ impl Owner {
     /// it may have been the one that did not fit.
     pub(crate) fn leave_line(self: &Arc<Self>, lane: Lane, number: u64) -> Option<Record> {
         let at = lane as usize;
-        let mut rare = self.rare.lock();
-        let line = &mut rare.as_mut()?.lines[at];
-        let record = line.leave(number)?;
-        let others_wait = !line.is_empty();
-        if !others_wait {
-            self.front[at].withdraw_waiters();
-        }
-        tidy(&mut rare);
-        drop(rare);
+        let left = self.rare.if_any(|rare| {
+            let line = &mut rare.lines[at];
+            let record = line.leave(number)?;
+            if line.is_empty() {
+                self.front[at].withdraw_waiters();
+            }
+            Some((record, !line.is_empty()))
+        });
+        let (record, others_wait) = left.flatten()?;
         if others_wait {
             self.serve_line(at);
         }
@@ -284,16 +276,16 @@ impl Owner {
 
     #[cold]
     fn serve_line(self: &Arc<Self>, at: usize) {
-        let mut rare = self.rare.lock();
-        let Some(line) = rare.as_mut().map(|rare| &mut rare.lines[at]) else { return };
-        let served =
-            line.serve(&self.front[at], &self.back[at], self.class.limits[at], |record| self.accept(record));
-        if line.is_empty() {
-            self.front[at].withdraw_waiters();
-        }
-        tidy(&mut rare);
-        drop(rare);
-        for answer in served {
+        let served = self.rare.if_any(|rare| {
+            let line = &mut rare.lines[at];
+            let limits = self.class.limits[at];
+            let served = line.serve(&self.front[at], &self.back[at], limits, |record| self.accept(record));
+            if line.is_empty() {
+                self.front[at].withdraw_waiters();
+            }
+            served
+        });
+        for answer in served.into_iter().flatten() {
             // Late: the sender gave up at the same moment. It will find its record gone from the line, and
             // reports it as accepted, which it is.
             // The waker behind it may be anybody's.
@@ -360,9 +352,7 @@ impl Owner {
     pub fn cancel(self: &Arc<Self>) {
         self.cancelled.store(true, Ordering::SeqCst);
         self.nudge();
-        for act in self.rare.lock().iter().flat_map(|rare| rare.suspended.iter()) {
-            act.wake();
-        }
+        self.rare.if_any(|rare| rare.suspended.iter().for_each(|act| act.wake()));
     }
 
     pub(crate) fn is_cancelled(&self) -> bool {
@@ -375,9 +365,7 @@ impl Owner {
             front.seal();
         }
         let mut told = Vec::new();
-        for line in self.rare.lock().iter_mut().flat_map(|rare| rare.lines.iter_mut()) {
-            line.take_answers(&mut told);
-        }
+        self.rare.if_any(|rare| rare.lines.iter_mut().for_each(|line| line.take_answers(&mut told)));
         // With the lock gone: the wakers may be anybody's. Each sender fetches its record itself.
         for answer in told {
             shielded(|| _ = answer.complete(Err(why)));
@@ -395,26 +383,83 @@ impl Owner {
     pub(crate) fn list(&self, act: Act) -> bool {
         if !act.listed().replace(true) {
             act.anchor();
-            self.rare.lock().get_or_insert_default().suspended.push(act);
+            self.rare.with(|rare| rare.suspended.push(act));
         }
         self.is_cancelled()
     }
 
-    /// Takes a handler that ends out of the list.
-    pub(crate) fn delist(&self, act: Act) {
-        if act.listed().replace(false) {
-            let mut rare = self.rare.lock();
-            let Some(acts) = rare.as_mut().map(|rare| &mut rare.suspended) else { return };
-            if let Some(at) = acts.iter().position(|other| *other == act) {
-                acts.swap_remove(at);
-            }
-            tidy(&mut rare);
+    /// The same with a wait of that handler.
+    pub(crate) fn list_with(&self, act: Act, wait: Entry) {
+        let is_new = !act.listed().replace(true);
+        if is_new {
+            act.anchor();
         }
+        self.rare.with(|rare| {
+            if is_new {
+                rare.suspended.push(act);
+            }
+            self.waits_out.raise(u32::from(wait.is_in_the_way()));
+            rare.waits.push(wait);
+        });
+    }
+
+    /// Puts in the wait of a guest that keeps this owner's gate.
+    pub(crate) fn put_wait(&self, wait: Entry) {
+        self.rare.with(|rare| {
+            self.waits_out.raise(1);
+            rare.waits.push(wait);
+        });
+    }
+
+    /// Takes a handler that ends out of the list, with what it still waits for.
+    pub(crate) fn delist(&self, act: Act) {
+        if !act.listed().replace(false) {
+            return;
+        }
+        let forgot = self.rare.if_any(|rare| {
+            if let Some(at) = rare.suspended.iter().position(|other| *other == act) {
+                rare.suspended.swap_remove(at);
+            }
+            self.forget_waits(rare, act)
+        });
+        if forgot == Some(true) && !std::ptr::eq(self, act.gate()) {
+            act.gate().rare.if_any(|rare| act.gate().forget_waits(rare, act));
+        }
+    }
+
+    /// Takes out what an ended handler still waits for, in calls that were handed on. Whether there was any.
+    fn forget_waits(&self, rare: &mut Rare, act: Act) -> bool {
+        let before = rare.waits.len();
+        rare.waits.retain(|wait| {
+            let stays = wait.handler != act.number();
+            self.waits_out.lower(u32::from(!stays && wait.is_in_the_way()));
+            stays
+        });
+        rare.waits.len() != before
     }
 
     /// One of those that wait.
     pub(crate) fn any_suspended(&self) -> Option<Act> {
-        self.rare.lock().as_ref()?.suspended.last().copied()
+        self.rare.if_any(|rare| rare.suspended.last().copied()).flatten()
+    }
+
+    /// Takes a wait out, if it is still there.
+    pub(crate) fn take_wait(&self, is_it: impl Fn(&Entry) -> bool) {
+        self.rare.if_any(|rare| {
+            if let Some(at) = rare.waits.iter().position(is_it) {
+                let taken = rare.waits.swap_remove(at);
+                self.waits_out.lower(u32::from(taken.is_in_the_way()));
+            }
+        });
+    }
+
+    /// Whether somebody's wait stands here that others may hang on.
+    pub(crate) fn has_waits(&self) -> bool {
+        self.waits_out.is_up()
+    }
+
+    pub(crate) fn rare(&self) -> &Rares {
+        &self.rare
     }
 
     /// Gives a reservation back. Only the holder may.
@@ -438,7 +483,7 @@ impl Owner {
     /// How many wait for room in a lane.
     #[must_use]
     pub fn waiters(&self, lane: Lane) -> usize {
-        self.rare.lock().as_ref().map_or(0, |rare| rare.lines[lane as usize].len())
+        self.rare.if_any(|rare| rare.lines[lane as usize].len()).unwrap_or(0)
     }
 
     /// The object is about to be moved: no application record starts until [`Self::release_hold`].
@@ -477,16 +522,34 @@ impl Owner {
         self.holds.load(Ordering::Acquire) != 0
     }
 
-    /// Announces where the object is moving to (`None`: nowhere any more), for the rules of waiting.
-    pub fn announce_move(&self, to: Option<&Owner>) {
-        self.moving_to.store(to.map_or(std::ptr::null(), std::ptr::from_ref).cast_mut(), Ordering::Release);
+    /// Announces the Spots whose turns the pending Join of that number needs (none: it is over), in place of what
+    /// was announced for it before. For the rules of waiting.
+    pub fn announce_join(&self, join: u64, spots: Vec<Arc<Owner>>) {
+        let before = self.rare.with(|rare| {
+            let before: Vec<_> = rare.joining.extract_if(.., |(number, _)| *number == join).collect();
+            rare.joining.extend(spots.into_iter().map(|spot| (join, spot)));
+            before
+        });
+        // With the lock gone: they may be the last counts.
+        drop(before);
     }
 
-    /// Where it is moving to.
-    #[must_use]
-    pub fn moving_to(&self) -> Option<Key> {
-        let to = self.moving_to.load(Ordering::Acquire);
-        (!to.is_null()).then(|| Key(to.addr()))
+    /// Whether it is under another owner's gate.
+    pub(crate) fn is_guest(&self) -> bool {
+        !self.host.load(Ordering::Acquire).is_null()
+    }
+
+    /// The owner of the gate it is under now.
+    pub(crate) fn gate_owner(self: &Arc<Self>) -> Arc<Owner> {
+        // The place changes under the same lock, so the count behind the pointer stands while it is copied.
+        self.rare.locked(|| match NonNull::new(self.host.load(Ordering::Acquire)) {
+            None => self.clone(),
+            // SAFETY: a strong count of this owner's, which nobody gives back before the lock is free.
+            Some(host) => unsafe {
+                Arc::increment_strong_count(host.as_ptr());
+                Arc::from_raw(host.as_ptr())
+            },
+        })
     }
 
     /// The identity of the object.
@@ -516,7 +579,7 @@ impl Owner {
 
     /// Changes the place. The caller has the right to the owner, at a turn boundary.
     pub(crate) fn set_host(&self, host: Option<Arc<Owner>>) {
-        let before = self.host.swap(host_pointer(host), Ordering::AcqRel);
+        let before = self.rare.locked(|| self.host.swap(host_pointer(host), Ordering::AcqRel));
         drop_host(before);
     }
 
@@ -554,6 +617,13 @@ impl Drop for Owner {
     }
 }
 
+/// What became of a record that found its lane full.
+enum LinedUp {
+    /// There was room after all.
+    Admitted(Record),
+    Waits(u64, Wait<Answer>),
+}
+
 fn refusal(why: Refused) -> Refusal {
     match why {
         Refused::Sealed => Refusal::Ended,
@@ -570,12 +640,5 @@ fn drop_host(host: *mut Owner) {
     if !host.is_null() {
         // SAFETY: `host` came from `host_pointer`, a strong count of this owner's, given up here.
         drop(unsafe { Arc::from_raw(host) });
-    }
-}
-
-/// Gives the memory back when nobody waits.
-fn tidy(rare: &mut Option<Box<Rare>>) {
-    if rare.as_ref().is_some_and(|rare| rare.is_empty()) {
-        *rare = None;
     }
 }

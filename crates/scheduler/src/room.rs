@@ -131,6 +131,13 @@ impl RoomWait {
         self
     }
 
+    /// Gives the wait up. The record comes back, or `None` if it was admitted meanwhile.
+    pub fn withdraw(mut self) -> Option<Record> {
+        self.wait = None;
+        let record = self.owner.leave_line(self.lane, self.number)?;
+        Some(self.owner.refuse(Refusal::Full, record).1)
+    }
+
     /// Blocks this thread instead of suspending a task.
     pub fn wait_blocking(mut self) -> Result<(), NoRoom> {
         let outcome = self.wait.take().map_or(Outcome::Dropped, Wait::wait_blocking);

@@ -88,8 +88,12 @@ fn join_4_a_rejection_completes_in_the_source() {
 
 #[test]
 fn join_12_every_refusal_fails_in_the_source_with_its_kind() {
-    use Kind::{CallbackFailed, CallbackPanicked, InvalidTarget, NoRoom, NoTarget, Policy, ShuttingDown};
-    for kind in [NoTarget, NoRoom, Policy, CallbackFailed, CallbackPanicked, ShuttingDown, InvalidTarget] {
+    use Kind::{
+        CallbackFailed, CallbackPanicked, InvalidTarget, NoRoom, NoTarget, Policy, ShuttingDown, WaitCycle,
+    };
+    for kind in
+        [NoTarget, NoRoom, Policy, CallbackFailed, CallbackPanicked, ShuttingDown, InvalidTarget, WaitCycle]
+    {
         for before in [&[Started][..], &[Started, Deadline], &[Started, Deadline, WithdrawLost]] {
             assert_completes(before, Refused(kind), HOME, Outcome::Failed(kind));
         }

@@ -23,6 +23,8 @@ pub enum Kind {
     ShuttingDown,
     /// The target is nothing that an Actor of this type can join.
     InvalidTarget,
+    /// It would have to wait for a turn that waits for the Actor itself (REENT-5).
+    WaitCycle,
 }
 
 /// What the moved Actor is told.

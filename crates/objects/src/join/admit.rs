@@ -9,6 +9,7 @@ use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::Completer;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::waits::Answered;
 
 use crate::caught::caught;
 use crate::envelope::{after_panic, panicked};
@@ -58,6 +59,10 @@ pub(crate) struct Admit {
     pub(super) joining: Joining,
     pub(super) bytes: u64,
     pub(super) ticket: Ticket,
+    /// The number of the request, for those who look for cycles of waits.
+    pub(super) call: u64,
+    /// Told when the target's part is over.
+    pub(super) heard: Answered,
     pub(super) decided: Completer<Decision>,
     pub(super) joined: Completer<Result<(), Kind>>,
 }
@@ -70,10 +75,11 @@ pub(super) fn record<S: Spot>(admit: Admit) -> Record {
 struct AdmitWork<S>(Admit, PhantomData<fn() -> S>);
 
 impl<S: Spot> Work for AdmitWork<S> {
-    fn start(self, start: Start<'_>) -> Started {
+    fn start(self, mut start: Start<'_>) -> Started {
         if self.0.ticket.is_withdrawn() {
             return start.done(Ending::Done);
         }
+        start.answer(self.0.call);
         start.run::<S, _>(self.0)
     }
 
@@ -86,7 +92,7 @@ impl<S: Spot> Job<S> for Admit {
     async fn run(self, access: Access<'_, S>) -> Ending {
         let spot = access.owner_arc();
         let mut turn = Lifecycle::new(access);
-        let Self { actor, joining, ticket, decided, joined, .. } = self;
+        let Self { actor, joining, ticket, heard, decided, joined, .. } = self;
         let decision = match caught(S::on_actor_join(&mut turn, &joining)).await {
             Ok(Ok(Admission::Accept)) if spot.is_sealed() => Decision::Refused(Kind::ShuttingDown),
             Ok(Ok(Admission::Accept)) => Decision::Committed,
@@ -96,6 +102,7 @@ impl<S: Spot> Job<S> for Admit {
                 Decision::Refused(Kind::CallbackFailed)
             }
             Err(panic) => {
+                heard.set();
                 let _ = decided.complete(Decision::Refused(Kind::CallbackPanicked));
                 panicked(&spot, "on_actor_join", &panic);
                 return after_panic(&spot);
@@ -112,11 +119,16 @@ impl<S: Spot> Job<S> for Admit {
         if !in_time {
             return Ending::Done;
         }
+        if !committed {
+            heard.set();
+        }
         let _ = decided.complete(decision);
         if !committed {
             return Ending::Done;
         }
-        match caught(S::on_joined_actor(&mut turn, &joining.member)).await {
+        let ended = caught(S::on_joined_actor(&mut turn, &joining.member)).await;
+        heard.set();
+        match ended {
             Ok(Ok(())) => {
                 let _ = joined.complete(Ok(()));
             }
@@ -138,7 +150,7 @@ impl<S: Spot> Job<S> for Admit {
 pub(crate) struct Leave {
     pub(crate) member: Member,
     /// Who waits for the callback's end.
-    pub(crate) told: Option<Completer<Result<(), Kind>>>,
+    pub(crate) told: Option<(Completer<Result<(), Kind>>, Answered)>,
 }
 
 /// The record that tells a Spot of type `S`.
@@ -172,7 +184,8 @@ impl<S: Spot> Job<S> for Leave {
                 (Err(Kind::CallbackPanicked), after_panic(&spot))
             }
         };
-        if let Some(waiting) = self.told {
+        if let Some((waiting, heard)) = self.told {
+            heard.set();
             let _ = waiting.complete(told);
         }
         ending

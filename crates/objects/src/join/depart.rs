@@ -14,13 +14,16 @@ use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::completion::{Outcome as Ended, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
+use turnkeep_scheduler::waits::{self, Answered, Cycle, Waiting};
 
 use super::admit::{Admit, Decision, Leave, Ticket, callback_failed};
 use super::{Join, Row, Told};
 use crate::actor::{Actor, JoinCompleted, JoinOutcome};
+use crate::call::would_close;
 use crate::caught::caught;
 use crate::create::submit_lifecycle;
 use crate::destination::Resolved;
@@ -28,32 +31,46 @@ use crate::envelope::{after_panic, panicked};
 use crate::error::{Error, ErrorKind};
 use crate::lifecycle::Lifecycle;
 use crate::node::{NodeInner, Tally};
-use crate::object::object_of;
+use crate::object::{object_of, report};
 use crate::spot::{Joining, Payload};
 
 /// A Join whose turn has come.
 pub(crate) struct Move {
     join: Join,
     told: Told,
+    /// Held until the Actor is where it goes, or will not come.
+    announced: Announced,
     /// Given up with the claim, at the end.
     _hold: Hold,
     /// Starts when this move is over. After the hold: the next Join of the same Actor has a hold of its own.
     _rest: Row,
 }
 
-/// Says where the Actor is moving to, for the rules of waiting, until it is there (REENT-2).
-struct Announced(Arc<Owner>);
+/// Says which Spots' turns a Join still needs before the Actor can go on, for the rules of waiting (REENT-5).
+pub(super) struct Announced {
+    actor: Arc<Owner>,
+    join: u64,
+}
 
 impl Announced {
-    fn new(actor: &Arc<Owner>, to: &Owner) -> Self {
-        actor.announce_move(Some(to));
-        Self(actor.clone())
+    /// A Join that is registered for good needs its target and the Spot that the Actor leaves.
+    pub(super) fn new(join: &Join) -> Self {
+        let actor = join.actor.clone();
+        let announced = Self { join: fresh(), actor };
+        let target = join.target.destination.resolve("join").map(Resolved::into_owner).ok();
+        let source = object_of(&announced.actor).node.membership.place(announced.actor.key());
+        announced.now(target.into_iter().chain(source));
+        announced
+    }
+
+    fn now(&self, spots: impl IntoIterator<Item = Arc<Owner>>) {
+        self.actor.announce_join(self.join, spots.into_iter().collect());
     }
 }
 
 impl Drop for Announced {
     fn drop(&mut self) {
-        self.0.announce_move(None);
+        self.now(None);
     }
 }
 
@@ -68,9 +85,9 @@ impl Drop for Hold {
 }
 
 impl Move {
-    pub(super) fn new(join: Join, told: Told, rest: Row) -> Self {
+    pub(super) fn new(join: Join, told: Told, announced: Announced, rest: Row) -> Self {
         let hold = Hold(join.actor.clone());
-        Self { join, told, _hold: hold, _rest: rest }
+        Self { join, told, announced, _hold: hold, _rest: rest }
     }
 }
 
@@ -113,9 +130,8 @@ impl<A: Actor> Job<A> for Move {
         let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
         let target = self.target(node);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
-        let outcome = departure.run(&mut access, &self.join).await;
-        let announced = departure.announced.take();
-        let arrival = Arrival { of: self, machine: departure.finish(), outcome, _announced: announced };
+        let outcome = departure.run(&mut access, &self).await;
+        let arrival = Arrival { of: self, machine: departure.finish(), outcome };
         let host = node.membership.place(actor.key()).filter(|place| object_of(place).shares_gate);
         let gate = host.as_ref().map_or(actor.key(), |host| host.key());
         if gate == actor.gate_key() {
@@ -134,8 +150,12 @@ struct Departure {
     target: Result<Arc<Owner>, Kind>,
     due: u64,
     ticket: Ticket,
-    /// Held until the Actor is where it was announced, or will not come.
-    announced: Option<Announced>,
+    /// The turns it needs of the target, until it has had them.
+    of_target: Option<Waiting>,
+    /// The turn it needs of the source.
+    of_source: Option<Waiting>,
+    /// Said by the source when it has had its turn.
+    left_heard: Answered,
     /// Whether the source has been told that the Actor has left, or need not be.
     left: bool,
     reply: Option<Payload>,
@@ -152,18 +172,20 @@ impl Departure {
             target,
             due: ticks::after_duration(join.timeout),
             ticket: Ticket::new(),
-            announced: None,
+            of_target: None,
+            of_source: None,
+            left_heard: Answered::default(),
             left: false,
             reply: None,
         }
     }
 
     /// Carries out effects until the machine asks for the completion callback.
-    async fn run<A: Actor>(&mut self, access: &mut Access<'_, A>, join: &Join) -> Outcome {
+    async fn run<A: Actor>(&mut self, access: &mut Access<'_, A>, of: &Move) -> Outcome {
         let mut effect = self.machine.on(News::Started);
         loop {
             effect = match effect {
-                Some(Effect::AskAdmission(_)) => self.ask_admission(access, join).await,
+                Some(Effect::AskAdmission(_)) => self.ask_admission(access, of).await,
                 Some(Effect::AskLeave(_)) => self.ask_leave(access).await,
                 Some(Effect::Complete(_, outcome)) => return outcome,
                 other => unreachable!("JOIN-6: {other:?} in {:?}", self.machine.state()),
@@ -171,13 +193,22 @@ impl Departure {
         }
     }
 
-    async fn ask_admission<A: Actor>(&mut self, access: &mut Access<'_, A>, join: &Join) -> Option<Effect> {
+    async fn ask_admission<A: Actor>(&mut self, access: &mut Access<'_, A>, of: &Move) -> Option<Effect> {
+        let join = &of.join;
         let spot = match &self.target {
             Ok(spot) => spot.clone(),
             Err(kind) => return self.machine.on(News::Refused(*kind)),
         };
-        if object_of(&spot).shares_gate {
-            self.announced = Some(Announced::new(&self.actor, &spot));
+        let (call, heard) = (fresh(), Answered::default());
+        match self.begin_waiting(&spot, call, &heard) {
+            // Its waits are noted; what is left to say is that it will come under the target's gate.
+            Ok(()) => of.announced.now(Some(spot.clone()).filter(|spot| object_of(spot).shares_gate)),
+            Err(cycle) => {
+                let object = object_of(&self.actor);
+                let error = would_close(&cycle, "join");
+                report(|| tracing::warn!(%object, %error, "a Join was refused"));
+                return self.machine.on(News::Refused(Kind::WaitCycle));
+            }
         }
         let (decided, mut decision) = completion();
         let (joined_told, joined) = completion();
@@ -186,6 +217,8 @@ impl Departure {
             joining: Joining { member: object_of(&self.actor).member(), request: join.request.clone() },
             bytes: join.bytes,
             ticket: self.ticket.clone(),
+            call,
+            heard,
             decided,
             joined: joined_told,
         };
@@ -204,6 +237,14 @@ impl Departure {
             },
         };
         if self.machine.state() == State::Joining { self.await_joined(access, joined).await } else { effect }
+    }
+
+    /// Notes which turns the Join needs, unless that would close a cycle.
+    fn begin_waiting(&mut self, spot: &Arc<Owner>, call: u64, heard: &Answered) -> Result<(), Cycle> {
+        let of_target = waits::begin_told(spot, call, false, heard)?;
+        self.of_source = Some(waits::begin_told(&self.source, fresh(), false, &self.left_heard)?);
+        self.of_target = Some(of_target);
+        Ok(())
     }
 
     /// The target's lane had no room, or takes nothing any more.
@@ -253,13 +294,15 @@ impl Departure {
         joined: Wait<Result<(), Kind>>,
     ) -> Option<Effect> {
         let ended = self.await_callback(access, joined).await;
+        self.of_target = None;
         self.machine.on(News::JoinedEnded(ended.unwrap_or(Err(Kind::CallbackPanicked))))
     }
 
     async fn ask_leave<A: Actor>(&mut self, access: &mut Access<'_, A>) -> Option<Effect> {
         self.left = true;
         let (told, left) = completion();
-        if !tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: Some(told) }) {
+        let told = Some((told, self.left_heard.clone()));
+        if !tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told }) {
             return self.machine.on(News::SourceGone);
         }
         match self.await_callback(access, left).await {
@@ -339,14 +382,12 @@ struct Arrival {
     of: Move,
     machine: (Machine, Option<Payload>),
     outcome: Outcome,
-    /// Given up where the Actor arrives.
-    _announced: Option<Announced>,
 }
 
 impl Arrival {
     async fn complete<A: Actor>(self, access: Access<'_, A>) -> Ending {
-        let Self { of, machine: (mut machine, reply), outcome, _announced: announced } = self;
-        drop(announced);
+        let Self { of, machine: (mut machine, reply), outcome } = self;
+        of.announced.now(None);
         let actor = access.owner_arc();
         object_of(&actor).node.tally(match outcome {
             Outcome::Accepted => Tally::JoinsAccepted,
@@ -418,6 +459,7 @@ fn kind_of(kind: Kind) -> ErrorKind {
         Kind::CallbackFailed | Kind::CallbackPanicked => ErrorKind::InternalFailure,
         Kind::ShuttingDown => ErrorKind::ShuttingDown,
         Kind::InvalidTarget => ErrorKind::TypeMismatch,
+        Kind::WaitCycle => ErrorKind::InvalidOperation,
     }
 }
 

@@ -17,8 +17,8 @@ use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::Record;
 
 pub(crate) use self::admit::{Leave, leave_record};
-use self::depart::Move;
 pub(crate) use self::depart::tell_leave;
+use self::depart::{Announced, Move};
 
 use crate::HeapSize;
 use crate::actor::Actor;
@@ -268,10 +268,11 @@ pub(crate) fn end_of_scope(ending: Ending) -> Vec<Registered> {
 
 /// Starts what a handler registered, in its order. Called in the handler's turn, before the gate is given up.
 pub(crate) fn start(joins: Vec<Registered>) {
-    for Registered(join) in &joins {
+    let held = joins.into_iter().map(|Registered(join)| {
         join.actor.hold();
-    }
-    Row(joins.into_iter().map(|Registered(join)| (join, None)).collect()).next();
+        (Announced::new(&join), join, None)
+    });
+    Row(held.collect()).next();
 }
 
 /// A new Actor goes straight to a Spot; to be called right behind its first record.
@@ -280,13 +281,13 @@ pub(crate) fn arrive_at_creation(actor: &Arc<Owner>, target: &Target) -> Wait<Re
     actor.hold();
     let join =
         Join { actor: actor.clone(), target: target.clone(), request: None, bytes: 0, timeout: JOIN_TIMEOUT };
-    Row(VecDeque::from([(join, Some(told))])).next();
+    Row(VecDeque::from([(Announced::new(&join), join, Some(told))])).next();
     wait
 }
 
 /// The Joins of one handler that have not started yet. Each starts when the one before it is over, in
 /// whatever way that comes about: dropping the row starts the next.
-struct Row(VecDeque<(Join, Told)>);
+struct Row(VecDeque<(Announced, Join, Told)>);
 
 /// Who waits for the result of a Join: the creator of an Actor that goes straight to a Spot.
 type Told = Option<Completer<Result<(), Error>>>;
@@ -297,12 +298,12 @@ impl Row {
     }
 
     fn start_next(&mut self) {
-        let Some((join, told)) = self.0.pop_front() else { return };
+        let Some((announced, join, told)) = self.0.pop_front() else { return };
         let rest = Row(std::mem::take(&mut self.0));
         let actor = join.actor.clone();
         let depart = join.target.depart;
         // An ended Actor refuses the record, which drops the move and with it the row.
-        let _ = actor.try_submit(depart(Move::new(join, told, rest)));
+        let _ = actor.try_submit(depart(Move::new(join, told, announced, rest)));
     }
 }
 

@@ -99,6 +99,22 @@ fn try_decide(state: &AtomicUsize, change: impl Fn(usize) -> usize) -> Result<us
     Err(word)
 }
 
+/// A look at a slot's word without a reference, for who knows by other means that the slot lives.
+#[derive(Clone, Copy)]
+pub(crate) struct Probe(NonNull<AtomicUsize>);
+
+impl Probe {
+    /// Whether the wait is over.
+    ///
+    /// # Safety
+    ///
+    /// An end of the slot that the probe was made from is there, and stays there during the call.
+    pub(crate) unsafe fn is_over(self) -> bool {
+        // SAFETY: that end's reference keeps the slot.
+        is_decided(unsafe { self.0.as_ref() }.load(Ordering::Acquire))
+    }
+}
+
 /// One reference to a slot; given back when dropped, and the last one frees the slot.
 pub(super) struct Held<T: Send + 'static>(NonNull<Slot<T>>);
 
@@ -125,6 +141,11 @@ impl<T: Send + 'static> Held<T> {
         });
         let slot = NonNull::from(Box::leak(slot));
         (Held(slot), Held(slot))
+    }
+
+    /// A probe of this slot.
+    pub(super) fn probe(&self) -> Probe {
+        Probe(NonNull::from(&self.slot().word))
     }
 
     /// The word as it is, with Acquire.

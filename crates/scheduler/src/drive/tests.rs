@@ -40,6 +40,7 @@ fn gate_with(claims: bool, application: Limits) -> Arc<Owner> {
         budget_ns: u64::MAX,
         shares_gate: !claims,
         claims,
+        is_asked: true,
         pool,
         counters: Arc::new(Counters::new()),
     };

@@ -1,0 +1,479 @@
+//! Who waits for whom: every wait of a handler for another object, and the refusal of one that would close a
+//! cycle (REENT-5). The rule is [`turnkeep_machines::cycle`]; this file has the knowledge it looks at.
+//!
+//! # Where a wait stands
+//!
+//! An [`Entry`] is in the box ([`crate::rare`]) of the object whose handler waits and, if that handler keeps the
+//! gate of another object (a member its Spot's), in that one's too. It goes in before anything is submitted and
+//! comes out when the [`Waiting`] is dropped, or with the handler's end.
+//!
+//! # The race that must not happen
+//!
+//! Two handlers begin to wait for each other, each looks before the other's entry is in, and both wait for ever;
+//! or each finds the other's, and both are refused although one refusal would do.
+//!
+//! * *Missed*: an asker first puts its entry in and raises the [`Signpost`] of the gate and the claim that it holds,
+//!   passes a full fence, then reads that of its target and of its target's gate. Of the askers of a cycle, the one
+//!   whose fence comes last reads all the others' as raised, and finds the entries under the boxes' locks (Dekker
+//!   1965, with the fences that C11 needs). A move of the target in between is an asker itself: it looks again.
+//! * *Both refused*: who finds a cycle takes one lock of the process, searches again, and if the cycle is still
+//!   there takes its own entry out before it gives the lock back. Whoever comes next finds the cycle broken.
+//!
+//! The common wait, for an object whose gate and claim nobody keeps while waiting, costs the entry and one look.
+//!
+//! A wait that is over is no wait, although whoever waited has not noticed yet: the object that answered may be the
+//! next to ask. So an entry can be asked whether its wait is over ([`Over`]), and one that is counts as gone.
+//!
+//! # Who keeps the pointers alive
+//!
+//! An entry's pointers are read only under the lock of the box it is in. The `Waiting` (or the activation) that
+//! put it there has counts of all of them and takes it out, under that lock, before it gives them back. The slot
+//! that an entry of an [`Awaited`] looks into lives as long as that one's end of it, which goes after the entry.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+
+use turnkeep_machines::cycle::{self, Look, Need, Waiter};
+
+use crate::activation::Act;
+use crate::ambient::with_act;
+use crate::completion::{Outcome, Probe, Wait};
+use crate::owner::Owner;
+use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
+
+/// Held while a cycle that was found is looked for again.
+static ONE_REFUSAL: parking_lot::Mutex<()> = parking_lot::const_mutex(());
+
+/// One wait of one handler.
+pub(crate) struct Entry {
+    /// The handler, as a number.
+    pub(crate) handler: usize,
+    /// The call it serves; 0 for none.
+    serves: u64,
+    /// Whether it keeps the gate.
+    keeps: bool,
+    /// Whether its object starts nothing before it has ended.
+    claims: bool,
+    /// The owner of the gate that its turn holds.
+    gate: NonNull<Owner>,
+    /// Whose turn it waits for.
+    target: NonNull<Owner>,
+    /// For which call.
+    call: u64,
+    over: Over,
+}
+
+/// How it is known that a wait is over.
+#[derive(Clone)]
+enum Over {
+    /// Not before it is taken out.
+    Unknown,
+    /// Whoever answers says so.
+    Told(Answered),
+    /// The completion of the answer says so.
+    Slot(Probe),
+}
+
+/// Said by whoever answers, just before the answer is given: the wait for it hangs on nobody any more.
+#[derive(Clone, Debug, Default)]
+pub struct Answered(Arc<AtomicBool>);
+
+impl Answered {
+    /// The answer is there.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+// SAFETY: the pointers are read under the lock of the box the entry is in; see the head of this file.
+unsafe impl Send for Entry {}
+
+impl Entry {
+    fn need(&self) -> Need<Who> {
+        // SAFETY: called under the lock of the box the entry is in, so its `Waiting` has a count of the target.
+        let target = unsafe {
+            Arc::increment_strong_count(self.target.as_ptr());
+            Arc::from_raw(self.target.as_ptr())
+        };
+        Need { owner: Who(target), call: self.call }
+    }
+
+    fn is_over(&self) -> bool {
+        match &self.over {
+            Over::Unknown => false,
+            Over::Told(answered) => answered.0.load(Ordering::Acquire),
+            // SAFETY: called under the lock of the box, so the `Awaited` that has an end of the slot still has it.
+            Over::Slot(probe) => unsafe { probe.is_over() },
+        }
+    }
+
+    /// Whether somebody else may hang on this wait without having made the call.
+    pub(crate) fn is_in_the_way(&self) -> bool {
+        self.keeps || self.claims
+    }
+}
+
+/// How many entries of a box others may hang on, to be read without the box's lock. Changed under that lock.
+#[derive(Debug)]
+pub(crate) struct Signpost(AtomicU32);
+
+impl Signpost {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU32::new(0))
+    }
+
+    /// To be followed by a full fence before the raiser looks at others' signposts.
+    pub(crate) fn raise(&self, by: u32) {
+        self.0.store(self.0.load(Ordering::Relaxed) + by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn lower(&self, by: u32) {
+        self.0.store(self.0.load(Ordering::Relaxed) - by, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.load(Ordering::Relaxed) != 0
+    }
+}
+
+/// An owner, told apart by where it is.
+#[derive(Clone)]
+struct Who(Arc<Owner>);
+
+impl PartialEq for Who {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+impl Eq for Who {}
+
+/// The owners of a cycle that a wait would have closed: the first is the last, too.
+#[derive(Debug)]
+pub struct Cycle(pub Vec<Arc<Owner>>);
+
+/// A wait for an object, from before it begins until this is dropped. It derefs to that object.
+#[derive(Debug)]
+#[must_use = "dropping it says that the wait is over"]
+pub struct Waiting {
+    target: Arc<Owner>,
+    /// `None` if no handler waits but other code.
+    mark: Option<Mark>,
+}
+
+/// Where the entry of a wait is.
+#[derive(Debug)]
+struct Mark {
+    handler: usize,
+    call: u64,
+    of: Arc<Owner>,
+    /// Another owner whose gate the handler keeps.
+    gate: Option<Arc<Owner>>,
+}
+
+/// Notes that the running handler will wait for a turn of `target`, for the call of that number (0: for none in
+/// particular), keeping its gate or not.
+///
+/// Outside of turns, and in tasks of the program's own, which nobody can wait for, nothing is noted.
+///
+/// # Errors
+///
+/// The cycle that this wait would close; then nothing is noted.
+pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
+    look(note(target, call, keeps, &Over::Unknown), call, keeps)
+}
+
+/// As [`begin`] for a wait whose answer is announced.
+///
+/// # Errors
+///
+/// As for [`begin`].
+pub fn begin_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Result<Waiting, Cycle> {
+    look(note(target, call, keeps, &Over::Told(told.clone())), call, keeps)
+}
+
+fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
+    let mark = with_act(|act| {
+        let act = act.filter(|act| act.owner().class().is_asked)?;
+        Some(put(act, target, call, keeps, over))
+    });
+    Waiting { target: target.clone(), mark }
+}
+
+/// Puts the entry in; the last step makes it visible.
+fn put(act: Act, target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Mark {
+    let entry = || Entry {
+        handler: act.number(),
+        serves: act.serves().get(),
+        keeps,
+        claims: act.owner().class().claims,
+        gate: NonNull::from(act.gate()),
+        target: NonNull::from(&**target),
+        call,
+        over: over.clone(),
+    };
+    let of = act.owner_arc();
+    of.list_with(act, entry());
+    let gate = (keeps && !std::ptr::eq(act.owner(), act.gate())).then(|| act.gate_arc());
+    if let Some(gate) = &gate {
+        gate.put_wait(entry());
+    }
+    fence(Ordering::SeqCst);
+    Mark { handler: act.number(), call, of, gate }
+}
+
+fn look(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
+    if waiting.mark.is_none() || !is_anybody_in_the_way(&waiting.target) {
+        return Ok(waiting);
+    }
+    look_closely(waiting, call, keeps)
+}
+
+fn is_anybody_in_the_way(target: &Arc<Owner>) -> bool {
+    target.has_waits() || target.is_on_hold() || (target.is_guest() && target.gate_owner().has_waits())
+}
+
+#[cold]
+fn look_closely(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
+    if search(&waiting, call, keeps).is_none() {
+        return Ok(waiting);
+    }
+    let _one = ONE_REFUSAL.lock();
+    match search(&waiting, call, keeps) {
+        None => Ok(waiting),
+        Some(chain) => {
+            drop(waiting);
+            Err(Cycle(chain.into_iter().map(|who| who.0).collect()))
+        }
+    }
+}
+
+fn search(waiting: &Waiting, call: u64, keeps: bool) -> Option<Vec<Who>> {
+    with_act(|act| {
+        let act = act?;
+        let asker = cycle::Asker {
+            handler: act.number(),
+            owner: Who(act.owner_arc()),
+            gate: Who(act.gate_arc()),
+            keeps,
+            claims: act.owner().class().claims,
+            serves: act.serves().get(),
+        };
+        cycle::closing(&asker, Need { owner: Who(waiting.target.clone()), call }, &Boxes)
+    })
+}
+
+/// What the boxes say.
+struct Boxes;
+
+impl Boxes {
+    /// The entries of `who` that `which` picks, by handler.
+    fn waiters(who: &Who, which: impl Fn(&Entry) -> bool) -> Vec<Waiter<Who>> {
+        let mut waiters: Vec<Waiter<Who>> = Vec::new();
+        who.0.rare().if_any(|rare| {
+            for entry in rare.waits.iter().filter(|entry| which(entry) && !entry.is_over()) {
+                match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
+                    Some(waiter) => waiter.needs.push(entry.need()),
+                    None => waiters.push(Waiter { handler: entry.handler, needs: vec![entry.need()] }),
+                }
+            }
+        });
+        waiters
+    }
+}
+
+impl Look for Boxes {
+    type Owner = Who;
+
+    fn serving(&self, owner: &Who, call: u64) -> Option<Waiter<Who>> {
+        Self::waiters(owner, |entry| entry.serves == call).pop()
+    }
+
+    fn gate(&self, owner: &Who) -> Who {
+        Who(owner.0.gate_owner())
+    }
+
+    fn keepers(&self, gate: &Who) -> Vec<Waiter<Who>> {
+        Self::waiters(gate, |entry| entry.keeps && std::ptr::eq(entry.gate.as_ptr(), &*gate.0))
+    }
+
+    fn claimants(&self, owner: &Who) -> Vec<Waiter<Who>> {
+        // An entry of a guest that keeps this owner's gate has a claim of its own object.
+        let claims = owner.0.class().claims;
+        Self::waiters(owner, |entry| claims && entry.claims)
+    }
+
+    fn joining(&self, owner: &Who) -> Vec<Who> {
+        let spots = owner.0.rare().if_any(|rare| rare.joining.clone());
+        spots.into_iter().flatten().map(|(_, spot)| Who(spot)).collect()
+    }
+}
+
+impl Waiting {
+    /// The object waited for.
+    #[must_use]
+    pub fn target(&self) -> &Arc<Owner> {
+        &self.target
+    }
+
+    /// The wait is over.
+    fn end(&mut self) {
+        let Some(mark) = self.mark.take() else { return };
+        let is_it = |entry: &Entry| entry.handler == mark.handler && entry.call == mark.call;
+        mark.of.take_wait(is_it);
+        if let Some(gate) = &mark.gate {
+            gate.take_wait(is_it);
+        }
+    }
+
+    /// Whether the code that runs is not what this wait was noted for: it was handed on to another handler.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        let handler = with_act(|act| act.filter(|act| act.owner().class().is_asked).map(Act::number));
+        handler != self.mark.as_ref().map(|mark| mark.handler)
+    }
+}
+
+impl std::ops::Deref for Waiting {
+    type Target = Arc<Owner>;
+
+    fn deref(&self) -> &Arc<Owner> {
+        &self.target
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A wait for the answer of a call, noted from before the call is submitted.
+#[derive(Debug)]
+#[must_use = "futures do nothing unless awaited"]
+pub struct Awaited<T: Send + 'static> {
+    // The order matters: the entry goes before the end of the slot that it looks into.
+    waiting: Waiting,
+    answer: Wait<T>,
+    call: u64,
+}
+
+impl<T: Send + 'static> Awaited<T> {
+    /// Notes that the running handler will wait for `answer`, a turn of `target`, keeping its gate or not.
+    ///
+    /// # Errors
+    ///
+    /// The cycle that this wait would close; then nothing is noted.
+    pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool, answer: Wait<T>) -> Result<Self, Cycle> {
+        let waiting = Self::look(target, call, keeps, &answer)?;
+        Ok(Self { waiting, answer, call })
+    }
+
+    fn look(target: &Arc<Owner>, call: u64, keeps: bool, answer: &Wait<T>) -> Result<Waiting, Cycle> {
+        let over = answer.probe().map_or(Over::Unknown, Over::Slot);
+        look(note(target, call, keeps, &over), call, keeps)
+    }
+
+    /// The object asked.
+    #[must_use]
+    pub fn target(&self) -> &Arc<Owner> {
+        &self.waiting.target
+    }
+
+    /// Whether the code that runs is not what this wait was noted for.
+    #[must_use]
+    pub fn is_elsewhere(&self) -> bool {
+        self.waiting.is_elsewhere()
+    }
+
+    /// From now on the running handler waits.
+    ///
+    /// # Errors
+    ///
+    /// The cycle that its wait would close.
+    pub fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
+        let waiting = Self::look(&self.waiting.target, self.call, keeps, &self.answer)?;
+        // The entry of the earlier place goes.
+        self.waiting = waiting;
+        Ok(())
+    }
+}
+
+impl<T: Send + 'static> Future for Awaited<T> {
+    type Output = Outcome<T>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Outcome<T>> {
+        ready!(self.answer.poll_over(cx));
+        self.waiting.end();
+        Poll::Ready(self.answer.try_take().unwrap_or(Outcome::Dropped))
+    }
+}
+
+#[cfg(all(test, turnkeep_loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+
+    use super::*;
+    use crate::sync::Mutex;
+
+    /// A gate whose keeper may wait for the other one.
+    struct Gate {
+        post: Signpost,
+        waits: Mutex<bool>,
+    }
+
+    impl Gate {
+        fn new() -> Self {
+            Self { post: Signpost::new(), waits: Mutex::new(false) }
+        }
+
+        fn put(&self) {
+            let mut waits = self.waits.lock();
+            self.post.raise(1);
+            *waits = true;
+        }
+
+        fn take(&self) {
+            let mut waits = self.waits.lock();
+            self.post.lower(1);
+            *waits = false;
+        }
+    }
+
+    /// Begins to wait for the keeper of `other`, as `put`, `look` and `look_closely` do. Whether it may.
+    fn begin(mine: &Gate, other: &Gate, one: &Mutex<()>) -> bool {
+        mine.put();
+        fence(Ordering::SeqCst);
+        if !other.post.is_up() || !*other.waits.lock() {
+            return true;
+        }
+        let _one = one.lock();
+        let closes = *other.waits.lock();
+        if closes {
+            mine.take();
+        }
+        !closes
+    }
+
+    #[test]
+    fn loom_reent_5_of_two_that_begin_to_wait_for_each_other_one_is_refused() {
+        loom::model(|| {
+            let shared = Arc::new((Gate::new(), Gate::new(), Mutex::new(())));
+            let refused = Arc::new(AtomicUsize::new(0));
+            let thread = {
+                let (shared, refused) = (shared.clone(), refused.clone());
+                loom::thread::spawn(move || {
+                    let (one, other, lock) = &*shared;
+                    refused.fetch_add(usize::from(!begin(one, other, lock)), SeqCst);
+                })
+            };
+            let (one, other, lock) = &*shared;
+            refused.fetch_add(usize::from(!begin(other, one, lock)), SeqCst);
+            thread.join().unwrap();
+            assert_eq!(refused.load(SeqCst), 1, "both wait for ever, or both were refused");
+        });
+    }
+}
