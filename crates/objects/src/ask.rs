@@ -64,10 +64,8 @@ enum State<M: Message> {
         message: M,
         gone: Pin<Box<dyn Future<Output = ()> + Send>>,
     },
-    Room {
-        room: RoomWait,
-        asked: Awaited<Answer<M>>,
-    },
+    /// In a box: seldom, and it is large.
+    Room(Box<(RoomWait, Awaited<Answer<M>>)>),
     Sent(Awaited<Answer<M>>),
     Over,
 }
@@ -112,48 +110,33 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     }
 
     fn begin(&mut self, message: M) -> Result<State<M>, (M, Error)> {
-        let call = fresh();
         let (answer, reply) = completion();
-        let (asked, deadline_ns) = match self.prepare(call, reply) {
-            Ok(prepared) => prepared,
+        let call = fresh();
+        let deadline_ns = match self.check() {
+            Ok(deadline_ns) => deadline_ns,
             Err(error) => return Err((message, error)),
         };
-        let envelope = Envelope::<T, M> {
-            message,
-            answer: Some(answer),
-            deadline_ns,
-            flow: flow(),
-            call,
-            _handler: PhantomData,
+        let reply = reply.with_deadline(deadline_ns);
+        let resolved = match self.destination.resolve(self.operation()) {
+            Ok(found) => self.begin_wait(&found, call, reply),
+            Err(error) => self.begin_with(error, call, reply),
         };
+        let asked = match resolved {
+            Ok(asked) => asked,
+            Err(error) => return Err((message, error)),
+        };
+        let answer = Some(answer);
+        let envelope =
+            Envelope::<T, M> { message, answer, deadline_ns, flow: flow(), call, _handler: PhantomData };
         self.submit(asked, record::<T, M>(envelope), deadline_ns)
     }
 
-    fn prepare(&self, call: u64, reply: Wait<Answer<M>>) -> Result<(Awaited<Answer<M>>, u64), Error> {
+    /// Whether a call may be made here and now; until when.
+    fn check(&self) -> Result<u64, Error> {
         check_domain(&self.destination, self.operation())?;
         let node = self.destination.node();
         check_open(node, &self.destination, self.operation())?;
-        let deadline_ns =
-            deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?;
-        let resolved = self.destination.resolve(self.operation());
-        let (mut reply, mut asked) = (Some(reply.with_deadline(deadline_ns)), None);
-        let mut begin = |owner: &Arc<Owner>| {
-            // A new object hears of the wait before its first turn begins; one that exists, now.
-            if let Some(reply) = reply.take() {
-                asked = Some(self.begin_wait(owner, call, reply));
-            }
-        };
-        match (resolved, self.create) {
-            (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => {
-                let owner = create(&self.destination, &mut begin)?;
-                begin(&owner);
-            }
-            (resolved, _) => begin(&*resolved?),
-        }
-        match asked {
-            Some(asked) => Ok((asked?, deadline_ns)),
-            None => unreachable!("the wait was begun with the object"),
-        }
+        deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())
     }
 
     fn begin_wait(
@@ -165,6 +148,27 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         check_wait(self.manner, Some(owner), self.operation())?;
         let begun = Awaited::begin(owner, call, self.keeps(), reply);
         begun.map_err(|cycle| would_close(&cycle, self.operation()))
+    }
+
+    /// There is no such object: if the caller said so, it is made, and hears of the wait before its first turn.
+    #[cold]
+    fn begin_with(
+        &self,
+        missing: Error,
+        call: u64,
+        reply: Wait<Answer<M>>,
+    ) -> Result<Awaited<Answer<M>>, Error> {
+        let Some(create) = self.create.filter(|_| missing.kind() == ErrorKind::NotFound) else {
+            return Err(missing);
+        };
+        let (mut reply, mut begun) = (Some(reply), None);
+        let mut begin = |owner: &Arc<Owner>| {
+            // Once: if somebody else was faster, after the look-up that found theirs.
+            begun = begun.take().or_else(|| reply.take().map(|reply| self.begin_wait(owner, call, reply)));
+        };
+        let owner = create(&self.destination, &mut begin)?;
+        begin(&owner);
+        begun.unwrap_or(Err(missing))
     }
 
     /// Whether the wait keeps the gate.
@@ -184,7 +188,7 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
         match offered {
             Ok(None) => Ok(State::Sent(asked)),
-            Ok(Some(room)) => Ok(State::Room { room: room.until(deadline_ns), asked }),
+            Ok(Some(room)) => Ok(State::Room(Box::new((room.until(deadline_ns), asked)))),
             Err((Refusal::Ended | Refusal::NotMade, record))
                 if self.create.is_some() && object_of(owner).not_made().is_none() =>
             {
@@ -266,15 +270,15 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                         _ => unreachable!("just matched"),
                     }
                 }
-                State::Room { room, .. } => {
-                    let admitted = ready!(Pin::new(room).poll(cx));
-                    let State::Room { asked, .. } = std::mem::replace(&mut self.state, State::Over) else {
+                State::Room(waiting) => {
+                    let admitted = ready!(Pin::new(&mut waiting.0).poll(cx));
+                    let State::Room(waiting) = std::mem::replace(&mut self.state, State::Over) else {
                         unreachable!("just matched")
                     };
                     match admitted {
-                        Ok(()) => State::Sent(asked),
+                        Ok(()) => State::Sent(waiting.1),
                         Err(no_room) => {
-                            let (message, error) = no_room_of::<T, M>(asked.target(), no_room, ASK);
+                            let (message, error) = no_room_of::<T, M>(waiting.1.target(), no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
                         }
                     }

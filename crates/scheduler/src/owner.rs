@@ -94,6 +94,10 @@ pub struct Owner {
     link: Link,
     /// What came in, and whether somebody has the right to run it.
     inbox: Inbox,
+    /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
+    holds: AtomicU32,
+    /// How many waits in its box others may hang on.
+    waits_out: Signpost,
     /// The senders' side of both lanes.
     front: [Front; 2],
     /// The owner of the gate it is under, as a strong count; null: its own.
@@ -108,10 +112,6 @@ pub struct Owner {
     cancelled: AtomicBool,
     /// Whether the control link is on its way.
     control_out: AtomicBool,
-    /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
-    holds: AtomicU32,
-    /// How many waits in its box others may hang on.
-    waits_out: Signpost,
     /// News for the holder: a cancellation, or a hold that is gone.
     control: Link,
     /// The stand-in for the lifecycle lane in the queue; the holder's, but no part of `core`, because the queue
@@ -443,14 +443,15 @@ impl Owner {
         self.rare.if_any(|rare| rare.suspended.last().copied()).flatten()
     }
 
-    /// Takes a wait out, if it is still there.
-    pub(crate) fn take_wait(&self, is_it: impl Fn(&Entry) -> bool) {
+    /// Takes a wait out, if it is still there. Returns whose gate it keeps, if another's: it stands there, too.
+    pub(crate) fn take_wait(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Option<Arc<Owner>>> {
         self.rare.if_any(|rare| {
-            if let Some(at) = rare.waits.iter().position(is_it) {
-                let taken = rare.waits.swap_remove(at);
-                self.waits_out.lower(u32::from(taken.is_in_the_way()));
-            }
-        });
+            let at = rare.waits.iter().position(is_it)?;
+            let gate = rare.waits[at].guest_of(self);
+            let taken = rare.waits.swap_remove(at);
+            self.waits_out.lower(u32::from(taken.is_in_the_way()));
+            gate
+        })
     }
 
     /// Whether somebody's wait stands here that others may hang on.

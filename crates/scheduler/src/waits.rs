@@ -110,6 +110,18 @@ impl Entry {
         }
     }
 
+    /// A count of the owner whose gate it keeps as a guest. Under the lock of the box of its own object.
+    pub(crate) fn guest_of(&self, own: &Owner) -> Option<Arc<Owner>> {
+        if !self.keeps || std::ptr::eq(self.gate.as_ptr(), own) {
+            return None;
+        }
+        // SAFETY: the entry is still in, so its handler has not ended, and that has a count of its gate.
+        Some(unsafe {
+            Arc::increment_strong_count(self.gate.as_ptr());
+            Arc::from_raw(self.gate.as_ptr())
+        })
+    }
+
     /// Whether somebody else may hang on this wait without having made the call.
     pub(crate) fn is_in_the_way(&self) -> bool {
         self.keeps || self.claims
@@ -159,6 +171,7 @@ pub struct Cycle(pub Vec<Arc<Owner>>);
 #[must_use = "dropping it says that the wait is over"]
 pub struct Waiting {
     target: Arc<Owner>,
+    call: u64,
     /// `None` if no handler waits but other code.
     mark: Option<Mark>,
 }
@@ -167,10 +180,7 @@ pub struct Waiting {
 #[derive(Debug)]
 struct Mark {
     handler: usize,
-    call: u64,
     of: Arc<Owner>,
-    /// Another owner whose gate the handler keeps.
-    gate: Option<Arc<Owner>>,
 }
 
 /// Notes that the running handler will wait for a turn of `target`, for the call of that number (0: for none in
@@ -199,7 +209,7 @@ fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
         let act = act.filter(|act| act.owner().class().is_asked)?;
         Some(put(act, target, call, keeps, over))
     });
-    Waiting { target: target.clone(), mark }
+    Waiting { target: target.clone(), call, mark }
 }
 
 /// Puts the entry in; the last step makes it visible.
@@ -216,12 +226,11 @@ fn put(act: Act, target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Ma
     };
     let of = act.owner_arc();
     of.list_with(act, entry());
-    let gate = (keeps && !std::ptr::eq(act.owner(), act.gate())).then(|| act.gate_arc());
-    if let Some(gate) = &gate {
-        gate.put_wait(entry());
+    if keeps && !std::ptr::eq(act.owner(), act.gate()) {
+        act.gate().put_wait(entry());
     }
     fence(Ordering::SeqCst);
-    Mark { handler: act.number(), call, of, gate }
+    Mark { handler: act.number(), of }
 }
 
 fn look(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
@@ -321,9 +330,8 @@ impl Waiting {
     /// The wait is over.
     fn end(&mut self) {
         let Some(mark) = self.mark.take() else { return };
-        let is_it = |entry: &Entry| entry.handler == mark.handler && entry.call == mark.call;
-        mark.of.take_wait(is_it);
-        if let Some(gate) = &mark.gate {
+        let is_it = |entry: &Entry| entry.handler == mark.handler && entry.call == self.call;
+        if let Some(gate) = mark.of.take_wait(is_it).flatten() {
             gate.take_wait(is_it);
         }
     }
@@ -357,7 +365,6 @@ pub struct Awaited<T: Send + 'static> {
     // The order matters: the entry goes before the end of the slot that it looks into.
     waiting: Waiting,
     answer: Wait<T>,
-    call: u64,
 }
 
 impl<T: Send + 'static> Awaited<T> {
@@ -368,7 +375,7 @@ impl<T: Send + 'static> Awaited<T> {
     /// The cycle that this wait would close; then nothing is noted.
     pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool, answer: Wait<T>) -> Result<Self, Cycle> {
         let waiting = Self::look(target, call, keeps, &answer)?;
-        Ok(Self { waiting, answer, call })
+        Ok(Self { waiting, answer })
     }
 
     fn look(target: &Arc<Owner>, call: u64, keeps: bool, answer: &Wait<T>) -> Result<Waiting, Cycle> {
@@ -394,7 +401,7 @@ impl<T: Send + 'static> Awaited<T> {
     ///
     /// The cycle that its wait would close.
     pub fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
-        let waiting = Self::look(&self.waiting.target, self.call, keeps, &self.answer)?;
+        let waiting = Self::look(&self.waiting.target, self.waiting.call, keeps, &self.answer)?;
         // The entry of the earlier place goes.
         self.waiting = waiting;
         Ok(())
