@@ -16,6 +16,8 @@
 //!   passes a full fence, then reads that of its target and of its target's gate. Of the askers of a cycle, the one
 //!   whose fence comes last reads all the others' as raised, and finds the entries under the boxes' locks (Dekker
 //!   1965, with the fences that C11 needs). A move of the target in between is an asker itself: it looks again.
+//! * A pending Join is an asker, too: what it will wait for is announced by the handler that leaves it behind, and
+//!   looked at there.
 //! * *Both refused*: who finds a cycle takes one lock of the process, searches again, and if the cycle is still
 //!   there takes its own entry out before it gives the lock back. Whoever comes next finds the cycle broken.
 //!
@@ -201,7 +203,12 @@ pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool) -> Result<Waiting, Cyc
 ///
 /// As for [`begin`].
 pub fn begin_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Result<Waiting, Cycle> {
-    look(note(target, call, keeps, &Over::Told(told.clone())), call, keeps)
+    look(note_told(target, call, keeps, told), call, keeps)
+}
+
+/// As [`begin_told`] for a wait that was announced, and not refused, before.
+pub fn note_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Waiting {
+    note(target, call, keeps, &Over::Told(told.clone()))
 }
 
 fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
@@ -269,9 +276,46 @@ fn search(waiting: &Waiting, call: u64, keeps: bool) -> Option<Vec<Who>> {
             keeps,
             claims: act.owner().class().claims,
             serves: act.serves().get(),
+            answers: 0,
         };
         cycle::closing(&asker, Need { owner: Who(waiting.target.clone()), call }, &Boxes)
     })
+}
+
+/// Announces that a Join of `actor` is pending which needs turns of `spots`: to be called by the handler that leaves
+/// it behind, before it gives its answer.
+///
+/// # Errors
+///
+/// The cycle that the Join would close; then nothing is announced.
+pub fn announce_join(actor: &Arc<Owner>, join: u64, spots: &[Arc<Owner>]) -> Result<(), Cycle> {
+    actor.announce_join(join, spots.to_vec());
+    fence(Ordering::SeqCst);
+    if search_join(actor, spots).is_none() {
+        return Ok(());
+    }
+    let _one = ONE_REFUSAL.lock();
+    match search_join(actor, spots) {
+        None => Ok(()),
+        Some(chain) => {
+            actor.announce_join(join, Vec::new());
+            Err(Cycle(chain.into_iter().map(|who| who.0).collect()))
+        }
+    }
+}
+
+fn search_join(actor: &Arc<Owner>, spots: &[Arc<Owner>]) -> Option<Vec<Who>> {
+    let asker = cycle::Asker {
+        // No handler: the Join begins when this one is over.
+        handler: 0,
+        owner: Who(actor.clone()),
+        gate: Who(actor.clone()),
+        keeps: false,
+        claims: true,
+        serves: 0,
+        answers: with_act(|act| act.map_or(0, |act| act.serves().get())),
+    };
+    spots.iter().find_map(|spot| cycle::closing(&asker, Need { owner: Who(spot.clone()), call: 0 }, &Boxes))
 }
 
 /// What the boxes say.
