@@ -13,6 +13,7 @@
 //! | [`wait`] | which waits and yields are allowed where |
 //! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
+//! | [`timer`] | when a timer is due and what a late tick stands for |
 //! | [`join`] | the steps of one Actor's move |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -27,4 +28,5 @@ pub mod join;
 pub mod lane;
 pub mod pair;
 pub mod queue;
+pub mod timer;
 pub mod wait;

@@ -201,7 +201,8 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
 }
 
 fn is_registration_scope(turn: &Current<'_>) -> bool {
-    !turn.is_closed() && !turn.is_lifecycle() && object_of(turn.owner()).kind != ObjectKind::Task
+    let is_handler = !matches!(object_of(turn.owner()).kind, ObjectKind::Task | ObjectKind::Timer);
+    is_handler && !turn.is_closed() && !turn.is_lifecycle()
 }
 
 fn deferrals_in(local: &mut Option<Box<dyn Any + Send>>) -> &mut Deferrals {
