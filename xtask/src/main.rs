@@ -25,7 +25,8 @@ Usage: cargo xtask COMMAND
   clauses list          write the names of the tests into the rows of docs/contract.md
   tidy                  look at the files' first lines and lengths
   dependencies          look at which crate depends on which
-  bench turns|idle ...  run a benchmark; further arguments go to it
+  bench turns|idle|relay|timers ...
+                        run a benchmark; further arguments go to it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
   help                  print this
@@ -52,7 +53,9 @@ fn main() -> ExitCode {
         ["clauses", "list"] => list_clauses(),
         ["tidy"] => check(tidy::check(&Tree::project())),
         ["dependencies"] => check(dependencies::check()),
-        ["bench", name @ ("turns" | "idle"), rest @ ..] => commands::bench(name, rest).run().is_ok(),
+        ["bench", name @ ("turns" | "idle" | "relay" | "timers"), rest @ ..] => {
+            commands::bench(name, rest).run().is_ok()
+        }
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
         other => {
             eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));

@@ -42,3 +42,56 @@ fn the_table_is_the_default_and_progress_is_kept_off_stdout() {
     assert!(stdout.ends_with("reference   the plain loop finds the same\n"), "{stdout}");
     assert!(stderr.starts_with("500 of 500 flights, "), "{stderr}");
 }
+
+/// A day and more at 20,000 simulated minutes a second: the same totals, and a real time that no faster clock has.
+#[test]
+fn a_paced_clock_gives_the_same_totals() {
+    let begin = std::time::Instant::now();
+    for mode in ["spotwide", "peractor"] {
+        let output = flights(&["--json", "--limit", "900", "--clock", "20000", "--mode", mode]);
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!((&object["matches_reference"], &object["interrupted"]), (&true.into(), &false.into()));
+        assert!(object["hours_closed"].as_u64().unwrap() > 60, "{object}");
+        assert!(object["wall_s"].as_f64().unwrap() > 0.05, "{object}");
+    }
+    assert!(begin.elapsed() < std::time::Duration::from_secs(60));
+}
+
+#[cfg(unix)]
+mod interrupted {
+    use std::io::{BufRead, BufReader, Read};
+    use std::process::{Child, Command, Stdio};
+
+    /// A run that would take hours, under way: its first line on stderr has come.
+    fn under_way() -> (Child, BufReader<impl Read>) {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_turnkeep"))
+            .args(["flights", "--json", "--clock", "1"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        stderr.read_line(&mut line).unwrap();
+        assert!(line.contains("27,004 flights"), "{line}");
+        (child, stderr)
+    }
+
+    fn interrupt(child: &Child) {
+        let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    #[test]
+    fn ctrl_c_drains_and_prints_what_there_is() {
+        let (child, stderr) = under_way();
+        interrupt(&child);
+        // The pipe is kept open: a program that cannot write to it would not be at fault.
+        let output = child.wait_with_output().unwrap();
+        drop(stderr);
+        let object: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{object}");
+        assert_eq!((&object["matches_reference"], &object["interrupted"]), (&true.into(), &true.into()));
+        assert!(object["flights"].as_u64().unwrap() < 27_004);
+    }
+}

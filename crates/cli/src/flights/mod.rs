@@ -13,6 +13,7 @@ mod live;
 mod options;
 mod reference;
 mod report;
+mod stop;
 mod text;
 
 use input::{InputError, Reader};
@@ -21,6 +22,7 @@ use live::Live;
 pub(crate) use options::Options;
 use reference::Totals;
 use report::Outcome;
+use stop::Stop;
 
 /// The objects and the plain loop disagree, a Join failed, or the run itself did.
 const BAD_RUN: u8 = 1;
@@ -29,7 +31,9 @@ const BAD_INPUT: u8 = 2;
 
 /// Runs the command and tells how it ended: 0 for a good run, else one of the codes above.
 pub(crate) fn run(options: &Options) -> ExitCode {
-    match fly(options, job::run) {
+    let stop = Stop::on_ctrl_c();
+    let job = |options: &Options, rows, live: &Live| job::run(options, rows, live, &stop);
+    match fly(options, job) {
         Ok(outcome) => conclude(options, &outcome),
         Err(JobError::Input(error)) => {
             tell(&format_args!("error: {error}\n  help: {}", error.fault.help()));
@@ -53,8 +57,11 @@ fn fly(
     let mut run = 1;
     loop {
         let result = job(options, Reader::open(&path, options.limit)?, &live)?;
+        let interrupted = result.interrupted;
+        // An interrupted run is compared with a plain loop over the rows that it took.
+        let expected = result.taken.as_ref().unwrap_or(&expected).clone();
         let outcome = Outcome::new(&path, options, run, &expected, result);
-        if run >= options.repeat || !outcome.faults().is_empty() {
+        if run >= options.repeat || interrupted || !outcome.faults().is_empty() {
             return Ok(outcome);
         }
         tell(&format_args!("run {run} of {}: as the plain loop finds it", options.repeat));
@@ -106,11 +113,20 @@ mod tests {
 
     use super::*;
     use latency::Quantiles;
-    use options::Mode;
+    use options::{Mode, Speed};
 
     fn options(repeat: u32) -> Options {
         let limit = Some(500);
-        Options { file: None, mode: Mode::Peractor, workers: None, limit, repeat, lane: None, json: false }
+        Options {
+            file: None,
+            mode: Mode::Peractor,
+            workers: None,
+            limit,
+            repeat,
+            lane: None,
+            clock: Speed::Max,
+            json: false,
+        }
     }
 
     /// A job whose "objects" are the plain loop, so that only the comparison is at work.
@@ -125,6 +141,9 @@ mod tests {
             workers: 1,
             wall: Duration::from_millis(1),
             start_latency: Quantiles::default(),
+            hours_closed: 0,
+            interrupted: false,
+            taken: None,
         })
     }
 

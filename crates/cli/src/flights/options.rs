@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 
@@ -38,6 +39,10 @@ pub(crate) struct Options {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) lane: Option<u32>,
 
+    /// Simulated minutes a real second, 1 to 1000000, or `max`: as fast as the rows are taken
+    #[arg(long, value_name = "N", default_value_t = Speed::Max)]
+    pub(crate) clock: Speed,
+
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,
@@ -50,6 +55,38 @@ pub(crate) enum Mode {
     Spotwide,
     /// A gate for the airport and one for each aircraft
     Peractor,
+}
+
+/// How fast the simulated clock goes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(crate) enum Speed {
+    /// As fast as the rows are taken.
+    Max,
+    /// So many minutes a second.
+    Minutes(u32),
+}
+
+impl FromStr for Speed {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if text == "max" {
+            return Ok(Self::Max);
+        }
+        match text.parse() {
+            Ok(minutes @ 1..=1_000_000) => Ok(Self::Minutes(minutes)),
+            _ => Err("give it 1 to 1000000 simulated minutes a second, or `max`".into()),
+        }
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Max => f.write_str("max"),
+            Self::Minutes(minutes) => minutes.fmt(f),
+        }
+    }
 }
 
 impl fmt::Display for Mode {

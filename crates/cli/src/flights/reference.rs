@@ -63,8 +63,9 @@ pub(crate) fn totals(rows: Reader, mode: Mode) -> Result<Totals, InputError> {
     Ok(month.totals(mode))
 }
 
+/// Rows counted one by one.
 #[derive(Default)]
-struct Month {
+pub(crate) struct Month {
     airports: BTreeMap<Airport, AirportTotals>,
     /// Where each aircraft is; one that has not flown yet is nowhere.
     whereabouts: HashMap<Arc<str>, Airport>,
@@ -73,7 +74,8 @@ struct Month {
 }
 
 impl Month {
-    fn add(&mut self, flight: &Flight) {
+    /// One row more.
+    pub(crate) fn add(&mut self, flight: &Flight) {
         self.flights += 1;
         self.airports.entry(flight.destination).or_default();
         let origin = self.airports.entry(flight.origin).or_default();
@@ -100,7 +102,8 @@ impl Month {
         }
     }
 
-    fn totals(self, mode: Mode) -> Totals {
+    /// What the rows so far come to.
+    pub(crate) fn totals(self, mode: Mode) -> Totals {
         let sum = |figure: fn(&AirportTotals) -> u64| self.airports.values().map(figure).sum::<u64>();
         let (departed, arrived) = (sum(|place| place.departures), sum(|place| place.arrivals));
         Totals {

@@ -45,6 +45,8 @@ pub(crate) struct Outcome {
     joins_failed: u64,
     repositioning: u64,
     refused: u64,
+    hours_closed: u64,
+    interrupted: bool,
     wall_s: f64,
     turns_per_s: f64,
     start_latency_us_p50: f64,
@@ -96,6 +98,8 @@ impl Outcome {
             joins_failed: result.joins_failed.values().sum(),
             repositioning: totals.repositioning,
             refused: result.refused,
+            hours_closed: result.hours_closed,
+            interrupted: result.interrupted,
             wall_s: wall.as_secs_f64(),
             turns_per_s: rate(result.turns, wall).round(),
             start_latency_us_p50: micros(start_latency.p50),
@@ -182,7 +186,7 @@ impl Outcome {
         airports
     }
 
-    fn summary(&self) -> [(&'static str, String); 7] {
+    fn summary(&self) -> [(&'static str, String); 8] {
         let n = grouped;
         let flights = format!(
             "{}: {} departed, {} cancelled, {} diverted, {} arrived",
@@ -223,6 +227,7 @@ impl Outcome {
             duration(p99),
             n(count)
         );
+        let rows = if self.interrupted { " in the rows handed out before the interruption" } else { "" };
         let reference =
             if self.matches_reference { "the plain loop finds the same" } else { "the plain loop DIFFERS" };
         [
@@ -232,7 +237,8 @@ impl Outcome {
             ("joins", joins),
             ("turns", turns),
             ("start", start),
-            ("reference", reference.into()),
+            ("hours", format!("{} closed by the simulated clock", n(self.hours_closed))),
+            ("reference", format!("{reference}{rows}")),
         ]
     }
 }
@@ -257,12 +263,21 @@ fn line(text: &mut String, content: std::fmt::Arguments<'_>) {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::options::Mode;
+    use super::super::options::{Mode, Speed};
     use super::*;
 
     fn options() -> Options {
         let (mode, lane) = (Mode::Spotwide, Some(1_024));
-        Options { file: None, mode, workers: None, limit: None, repeat: 1, lane, json: false }
+        Options {
+            file: None,
+            mode,
+            workers: None,
+            limit: None,
+            repeat: 1,
+            lane,
+            clock: Speed::Max,
+            json: false,
+        }
     }
 
     fn totals() -> Totals {
@@ -292,6 +307,9 @@ mod tests {
                 p50: Duration::from_nanos(1_500),
                 p99: Duration::from_millis(2),
             },
+            hours_closed: 72_168,
+            interrupted: false,
+            taken: None,
         }
     }
 

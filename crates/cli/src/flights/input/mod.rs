@@ -43,6 +43,9 @@ pub(crate) struct Flight {
     pub(crate) origin: Airport,
     /// The airport it was bound for.
     pub(crate) destination: Airport,
+    /// When it is handed out, in minutes since 1970 by the local clock: at its actual departure, or when it should
+    /// have left if it never did.
+    pub(crate) release_min: i64,
     /// What became of it.
     pub(crate) fate: Fate,
 }

@@ -106,7 +106,22 @@ impl<R: BufRead> Row<'_, R> {
         if matches!(fate, Fate::Departed { arr_delay: None, .. }) && origin == destination {
             return Err(self.fault(Column::Dest, Problem::Nowhere));
         }
-        Ok(Flight { line: self.records.line(), origin, destination, fate })
+        let release_min = self.release_min(&fate)?;
+        Ok(Flight { line: self.records.line(), origin, destination, release_min, fate })
+    }
+
+    /// The scheduled time plus the delay of those that left; what is missing counts as nothing.
+    fn release_min(&self, fate: &Fate) -> Result<i64, Fault> {
+        let part = |column, range, kind| Ok(i64::from(self.number(column, range, kind)?.unwrap_or(1)));
+        let year = part(Column::Year, 1..=9999, "a year")?;
+        let month = part(Column::Month, 1..=12, "a month from 1 to 12")?;
+        let day = part(Column::Day, 1..=31, "a day from 1 to 31")?;
+        let reading = i64::from(self.clock(Column::SchedDepTime)?.unwrap_or(0));
+        let delay = match fate {
+            Fate::Cancelled => 0,
+            Fate::Departed { .. } => i64::from(self.minutes(Column::DepDelay)?.unwrap_or(0)),
+        };
+        Ok(days_since_1970(year, month, day) * 1440 + reading / 100 * 60 + reading % 100 + delay)
     }
 
     fn fate(&self) -> Result<Fate, Fault> {
@@ -195,5 +210,34 @@ impl<R: BufRead> Row<'_, R> {
     fn fault(&self, column: Column, problem: Problem) -> Fault {
         let value = Excerpt::of(self.bytes(column));
         Fault::Value { line: self.records.line(), column: column.name(), value, problem }
+    }
+}
+
+/// Days from 1 January 1970 to a date of the Gregorian calendar, after Hinnant, "chrono-Compatible Low-Level Date
+/// Algorithms" (2013): years begin in March, so that the leap day is their last.
+fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
+    let year = if month <= 2 { year - 1 } else { year };
+    let era = year.div_euclid(400);
+    let year_of_era = year.rem_euclid(400);
+    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
+    era * 146_097 + year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year - 719_468
+}
+
+#[cfg(test)]
+mod tests {
+    use super::days_since_1970;
+
+    #[test]
+    fn days_are_counted_over_leap_years_and_centuries() {
+        for (date, days) in [
+            ((1970, 1, 1), 0),
+            ((1970, 3, 1), 59),
+            ((1969, 12, 31), -1),
+            ((2000, 2, 29), 11_016),
+            ((2013, 1, 1), 15_706),
+            ((2100, 3, 1), 47_541),
+        ] {
+            assert_eq!(days_since_1970(date.0, date.1, date.2), days, "{date:?}");
+        }
     }
 }

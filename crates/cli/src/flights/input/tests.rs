@@ -13,12 +13,16 @@ fn airport(code: &str) -> Airport {
 
 fn departed(line: u64, origin: &str, tailnum: &str, arr_delay: Option<i32>) -> Flight {
     let fate = Fate::Departed { tailnum: Arc::from(tailnum), arr_delay };
-    Flight { line, origin: airport(origin), destination: airport("IAH"), fate }
+    // 05:17 and 05:33 on 1 January 2013.
+    let release_min = 15_706 * 1440 + if line == 2 { 317 } else { 333 };
+    Flight { line, origin: airport(origin), destination: airport("IAH"), release_min, fate }
 }
 
 fn the_three() -> Vec<Flight> {
-    let cancelled =
-        Flight { line: 4, origin: airport("EWR"), destination: airport("RDU"), fate: Fate::Cancelled };
+    let (origin, destination) = (airport("EWR"), airport("RDU"));
+    // At schedule: 16:30 on 2 January.
+    let release_min = 15_707 * 1440 + 990;
+    let cancelled = Flight { line: 4, origin, destination, release_min, fate: Fate::Cancelled };
     vec![departed(2, "EWR", "N14228", Some(11)), departed(3, "LGA", "N14228", None), cancelled]
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use turnkeep::{Handles, Instance, Never, Spot, Turn};
 
 use super::common::Common;
-use super::messages::{BoardCounts, End, Flown};
+use super::messages::{BoardCounts, End, Flown, HourClosed};
 use super::overlap::Overlap;
 
 /// The board's id. No airport can have it for its code, which is letters and digits alone.
@@ -33,15 +33,28 @@ impl Sums {
     }
 }
 
+/// The hours that airports have closed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hours {
+    pub(super) closed: u64,
+    pub(super) departures: u64,
+}
+
 pub(super) struct Board {
     sums: Sums,
+    hours: Hours,
     overlap: Arc<Overlap>,
     common: Arc<Common>,
 }
 
 impl Board {
     pub(super) fn new(common: &Arc<Common>) -> Self {
-        Self { sums: Sums::default(), overlap: Arc::default(), common: Arc::clone(common) }
+        Self {
+            sums: Sums::default(),
+            hours: Hours::default(),
+            overlap: Arc::default(),
+            common: Arc::clone(common),
+        }
     }
 }
 
@@ -59,8 +72,17 @@ impl Handles<Flown> for Board {
     }
 }
 
+impl Handles<HourClosed> for Board {
+    async fn handle(turn: &mut Turn<'_, Self>, hour: HourClosed) -> Result<(), Never> {
+        let _inside = turn.overlap.enter();
+        turn.hours.closed += hour.hours;
+        turn.hours.departures += hour.departures;
+        Ok(())
+    }
+}
+
 impl Handles<BoardCounts> for Board {
-    async fn handle(turn: &mut Turn<'_, Self>, _: BoardCounts) -> Result<(Sums, u64), Never> {
-        Ok((turn.sums, turn.overlap.found()))
+    async fn handle(turn: &mut Turn<'_, Self>, _: BoardCounts) -> Result<(Sums, Hours, u64), Never> {
+        Ok((turn.sums, turn.hours, turn.overlap.found()))
     }
 }

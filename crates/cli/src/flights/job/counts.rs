@@ -7,7 +7,7 @@ use turnkeep::{Error, Metrics, Node, ObjectKind};
 use super::super::reference::Totals;
 use super::aircraft::Aircraft;
 use super::airport::Airport;
-use super::board::{BOARD, Board, Sums};
+use super::board::{BOARD, Board, Hours, Sums};
 use super::kind::Kind;
 use super::messages::{AircraftCounts, AirportCounts, BoardCounts};
 
@@ -17,6 +17,8 @@ pub(super) struct Counts {
     pub(super) totals: Totals,
     pub(super) overlaps: u64,
     pub(super) joins_failed: BTreeMap<String, u64>,
+    /// Those that the board was told of, and what airports have not closed yet.
+    pub(super) hours: Hours,
 }
 
 /// Asks them. `metrics` are the node's from before that.
@@ -33,7 +35,8 @@ impl Counts {
     async fn ask_airports<M: Kind>(&mut self, node: &Node) -> Result<(), Error> {
         let entry = node.entry_id();
         for code in node.ids(ObjectKind::Spot).into_iter().filter(|id| *id != entry && id != BOARD) {
-            let (totals, overlaps) = node.spot::<Airport<M>>(&code).ask(AirportCounts).await?;
+            let (totals, overlaps, open) = node.spot::<Airport<M>>(&code).ask(AirportCounts).await?;
+            self.hours.departures += open;
             self.totals.per_airport.insert(code, totals);
             self.overlaps += overlaps;
         }
@@ -55,7 +58,9 @@ impl Counts {
     }
 
     async fn ask_board(&mut self, node: &Node) -> Result<Sums, Error> {
-        let (sums, overlaps) = node.spot::<Board>(BOARD).ask(BoardCounts).or_create().await?;
+        let (sums, hours, overlaps) = node.spot::<Board>(BOARD).ask(BoardCounts).or_create().await?;
+        self.hours.closed += hours.closed;
+        self.hours.departures += hours.departures;
         self.overlaps += overlaps;
         Ok(sums)
     }

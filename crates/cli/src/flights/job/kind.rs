@@ -1,8 +1,9 @@
 //! What differs between the two kinds of airport: how an aircraft reaches the one it is in.
 
 use std::future::Future;
+use std::time::Duration;
 
-use turnkeep::{Admits, Lifecycle, Mode, PerActor, SpotWide, Turn};
+use turnkeep::{Admits, Error, Lifecycle, Mode, PerActor, SpotWide, Timer, Turn};
 
 use super::aircraft::Aircraft;
 use super::airport::Airport;
@@ -11,8 +12,14 @@ use super::common::Trouble;
 use super::messages::{Departed, End, Flown, Sent};
 use super::overlap::Inside;
 
+/// Of the simulated clock.
+const HOUR: Duration = Duration::from_secs(3600);
+
 /// A mode of airports.
 pub(super) trait Kind: Mode + Admits + Send + Sized {
+    /// Registers the timer that closes an airport's hours.
+    fn keep_hours(turn: &mut Lifecycle<'_, Airport<Self>>) -> Result<(), Error>;
+
     /// A turn of an aircraft begins: in, at the counter of whatever gate it holds.
     fn enter(turn: &mut Turn<'_, Aircraft<Self>>) -> Inside;
 
@@ -32,6 +39,11 @@ pub(super) trait Kind: Mode + Admits + Send + Sized {
 
 /// An aircraft in an airport holds the airport's gate, reaches its state, and yields while the board answers.
 impl Kind for SpotWide {
+    fn keep_hours(turn: &mut Lifecycle<'_, Airport<Self>>) -> Result<(), Error> {
+        let hour = to_the_hour(turn.now());
+        turn.timer("hour", hour)
+    }
+
     fn enter(turn: &mut Turn<'_, Aircraft<Self>>) -> Inside {
         match turn.within::<Airport<Self>>() {
             Some(mut within) => within.spot_state().overlap.enter(),
@@ -77,6 +89,11 @@ impl Kind for SpotWide {
 
 /// An aircraft has a gate of its own, asks the airport and the board, and keeps the gate while it waits.
 impl Kind for PerActor {
+    fn keep_hours(turn: &mut Lifecycle<'_, Airport<Self>>) -> Result<(), Error> {
+        let hour = to_the_hour(turn.now());
+        turn.own_timer("hour", hour)
+    }
+
     fn enter(turn: &mut Turn<'_, Aircraft<Self>>) -> Inside {
         turn.overlap.enter()
     }
@@ -99,6 +116,12 @@ impl Kind for PerActor {
         let told = turn.spot::<Board>(BOARD).ask(Flown { end, sent: Sent::now() }).or_create().await;
         told.map_err(|error| turn.common.note(error))
     }
+}
+
+/// Every full hour of the simulated clock, which began at one.
+fn to_the_hour(now: Duration) -> Timer {
+    let past = Duration::from_secs(now.as_secs() % HOUR.as_secs());
+    Timer::every(HOUR).first_after(HOUR - past)
 }
 
 fn nowhere<M: Kind>(turn: &Turn<'_, Aircraft<M>>) -> Trouble {

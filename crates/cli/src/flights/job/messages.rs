@@ -7,7 +7,7 @@ use turnkeep::{HeapSize, Message, SpotRef};
 use super::super::reference::AirportTotals;
 use super::aircraft::Logbook;
 use super::airport::Airport;
-use super::board::Sums;
+use super::board::{Hours, Sums};
 use super::common::Trouble;
 
 /// When a message was sent.
@@ -97,7 +97,7 @@ pub(super) enum Leg {
 
 /// To an airport: what have you counted?
 #[derive(Message)]
-#[message(reply = (AirportTotals, u64))]
+#[message(reply = (AirportTotals, u64, u64))]
 pub(super) struct AirportCounts;
 
 /// To an aircraft: what have you counted?
@@ -107,5 +107,18 @@ pub(super) struct AircraftCounts;
 
 /// To the board: what have you counted?
 #[derive(Message)]
-#[message(reply = (Sums, u64))]
+#[message(reply = (Sums, Hours, u64))]
 pub(super) struct BoardCounts;
+
+/// To a `PerActor` airport, from its timer: so many hours are over.
+#[derive(Message)]
+pub(super) struct CloseHour {
+    pub(super) hours: u64,
+}
+
+/// To the board: an airport has closed so many hours, with so many departures.
+#[derive(Message)]
+pub(super) struct HourClosed {
+    pub(super) hours: u64,
+    pub(super) departures: u64,
+}

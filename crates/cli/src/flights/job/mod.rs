@@ -5,13 +5,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use turnkeep::{Error, Lane, Node, PerActor, ShutdownReport, SpotWide};
+use turnkeep::{Clock, Error, Lane, Node, PerActor, ShutdownReport, SpotWide};
 
 use super::input::{InputError, Reader};
 use super::latency::Quantiles;
 use super::live::Live;
 use super::options::{Mode, Options};
 use super::reference::Totals;
+use super::stop::Stop;
 
 mod aircraft;
 mod airport;
@@ -21,7 +22,9 @@ mod counts;
 mod kind;
 mod messages;
 mod overlap;
+mod pace;
 mod reader;
+mod schedule;
 #[cfg(test)]
 mod tests;
 
@@ -31,6 +34,8 @@ use board::Board;
 use common::{Common, Progress, Rules};
 use counts::Counts;
 use kind::Kind;
+use pace::Pace;
+use schedule::Schedule;
 
 /// How long a send or an ask may take: only a run that hangs takes that long.
 const PATIENCE: Duration = Duration::from_secs(600);
@@ -56,6 +61,12 @@ pub(crate) struct JobResult {
     pub(crate) wall: Duration,
     /// From sent to started, over all messages.
     pub(crate) start_latency: Quantiles,
+    /// Hours that airports have closed by the simulated clock.
+    pub(crate) hours_closed: u64,
+    /// Whether the run was asked to end before the last row.
+    pub(crate) interrupted: bool,
+    /// What a plain loop finds in the rows that an interrupted run took.
+    pub(crate) taken: Option<Totals>,
 }
 
 /// Why a run has no result.
@@ -81,17 +92,30 @@ impl JobError {
 }
 
 /// Runs the job once, on a node of its own, over all rows; `live` may watch it meanwhile.
-pub(crate) fn run(options: &Options, rows: Reader, live: &Live) -> Result<JobResult, JobError> {
-    run_with(Rules::RIGHT, options, rows, live)
+/// When `stop` is asked, no further row is handed out and what has begun is finished.
+pub(crate) fn run(
+    options: &Options,
+    rows: Reader,
+    live: &Live,
+    stop: &Arc<Stop>,
+) -> Result<JobResult, JobError> {
+    run_with(Rules::RIGHT, options, rows, live, stop)
 }
 
-fn run_with(rules: Rules, options: &Options, rows: Reader, live: &Live) -> Result<JobResult, JobError> {
-    let outside = tokio::runtime::Builder::new_current_thread().build();
+fn run_with(
+    rules: Rules,
+    options: &Options,
+    rows: Reader,
+    live: &Live,
+    stop: &Arc<Stop>,
+) -> Result<JobResult, JobError> {
+    let rows = Schedule::read(rows)?;
+    let outside = tokio::runtime::Builder::new_current_thread().enable_time().build();
     let outside = outside.map_err(|error| JobError::node("be waited for", error))?;
     outside.block_on(async {
         match options.mode {
-            Mode::Spotwide => fly::<SpotWide>(rules, options, rows, live).await,
-            Mode::Peractor => fly::<PerActor>(rules, options, rows, live).await,
+            Mode::Spotwide => fly::<SpotWide>(rules, options, rows, live, stop).await,
+            Mode::Peractor => fly::<PerActor>(rules, options, rows, live, stop).await,
         }
     })
 }
@@ -100,12 +124,16 @@ fn run_with(rules: Rules, options: &Options, rows: Reader, live: &Live) -> Resul
 async fn fly<M: Kind>(
     rules: Rules,
     options: &Options,
-    rows: Reader,
+    rows: Schedule,
     live: &Live,
+    stop: &Arc<Stop>,
 ) -> Result<JobResult, JobError> {
     let common = Arc::new(Common::new(rules));
-    let node = start::<M>(options, &common).await.map_err(|error| JobError::node("start", error))?;
-    let flown = fly_on::<M>(&node, &common, rows, live).await;
+    let clock = Clock::manual();
+    let started = start::<M>(options, &common, clock.clone()).await;
+    let node = started.map_err(|error| JobError::node("start", error))?;
+    let pace = Pace::new(clock, options.clock, Arc::clone(stop));
+    let flown = fly_on::<M>(&node, &common, rows, live, &pace, options.mode).await;
     let ended = node.shutdown().await;
     let result = flown?;
     match ended {
@@ -117,11 +145,12 @@ async fn fly<M: Kind>(
     }
 }
 
-async fn start<M: Kind>(options: &Options, common: &Arc<Common>) -> Result<Node, Error> {
+async fn start<M: Kind>(options: &Options, common: &Arc<Common>, clock: Clock) -> Result<Node, Error> {
     let [airports, aircraft, board] = std::array::from_fn(|_| Arc::clone(common));
     let mut builder = Node::builder()
         .ask_timeout(PATIENCE)
         .send_timeout(PATIENCE)
+        .clock(clock)
         .spot_with(
             "airport",
             turnkeep::Options::new().factory(move |code| Ok(Airport::<M>::new(code, &airports))),
@@ -142,24 +171,32 @@ async fn start<M: Kind>(options: &Options, common: &Arc<Common>) -> Result<Node,
 async fn fly_on<M: Kind>(
     node: &Node,
     common: &Arc<Common>,
-    rows: Reader,
+    rows: Schedule,
     live: &Live,
+    pace: &Pace,
+    mode: Mode,
 ) -> Result<JobResult, JobError> {
     let watch = live.watch(Arc::new(Progress { common: Arc::clone(common), node: node.clone() }));
     let begin = Instant::now();
-    reader::hand_out::<M>(node.clone(), rows).await?;
+    let taken = reader::hand_out::<M>(node.clone(), rows, pace).await?;
     node.quiesce().await.map_err(|error| JobError::node("come to rest", error))?;
     let wall = begin.elapsed();
     drop(watch);
-    result_of::<M>(node, common, wall).await.map_err(|error| JobError::node("tell its totals", error))
+    let result = result_of::<M>(node, common, wall).await;
+    let result = result.map_err(|error| JobError::node("tell its totals", error))?;
+    let taken = taken.map(|taken| taken.totals(mode));
+    Ok(JobResult { interrupted: taken.is_some(), taken, ..result })
 }
 
 /// Reads what the node, and then what its objects have counted.
 async fn result_of<M: Kind>(node: &Node, common: &Common, wall: Duration) -> Result<JobResult, Error> {
     let metrics = node.metrics();
     let start_latency = common.latency().quantiles();
-    let Counts { totals, overlaps, joins_failed } = counts::read::<M>(node, &metrics).await?;
+    let Counts { totals, overlaps, joins_failed, hours } = counts::read::<M>(node, &metrics).await?;
     let mut troubles = common.troubles();
+    if hours.departures != totals.departed {
+        troubles.insert("the hours' departures are not those of the month".into(), 1);
+    }
     if metrics.panics > 0 {
         troubles.insert("a handler panicked".into(), metrics.panics);
     }
@@ -173,5 +210,8 @@ async fn result_of<M: Kind>(node: &Node, common: &Common, wall: Duration) -> Res
         workers: node.workers(),
         wall,
         start_latency,
+        hours_closed: hours.closed,
+        interrupted: false,
+        taken: None,
     })
 }

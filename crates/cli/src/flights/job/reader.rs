@@ -1,4 +1,4 @@
-//! The reader: makes airports and aircraft as they first appear and hands every row to them, in file order.
+//! The reader: makes airports and aircraft as they first appear and hands every row to them when it is released.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -6,20 +6,33 @@ use std::sync::Arc;
 
 use turnkeep::{ActorRef, Error, Node, SpotRef};
 
-use super::super::input::{self, Fate, Flight, Reader};
+use super::super::input::{self, Fate, Flight};
+use super::super::reference::Month;
 use super::JobError;
 use super::aircraft::Aircraft;
 use super::airport::Airport;
 use super::kind::Kind;
 use super::messages::{Cancelled, Fly, Position, Report, Sent};
+use super::pace::Pace;
+use super::schedule::Schedule;
 
-/// Hands out all rows. It waits wherever a lane is full, and nowhere else.
-pub(super) async fn hand_out<M: Kind>(node: Node, rows: Reader) -> Result<(), JobError> {
+/// Hands out all rows, each when the clock has come to its release. It waits for that, and wherever a lane is full.
+/// Returns what it has handed out if it was asked to stop before the end.
+pub(super) async fn hand_out<M: Kind>(
+    node: Node,
+    rows: Schedule,
+    pace: &Pace,
+) -> Result<Option<Month>, JobError> {
     let mut known = Known::<M> { node, airports: HashMap::new(), aircraft: HashMap::new() };
-    for row in rows {
-        known.hand_out(row?).await.map_err(|error| JobError::node("hand out the rows", error))?;
+    let mut taken = Month::default();
+    for (release, row) in rows.into_rows() {
+        if !pace.reach(release).await {
+            return Ok(Some(taken));
+        }
+        taken.add(&row);
+        known.hand_out(row).await.map_err(|error| JobError::node("hand out the rows", error))?;
     }
-    Ok(())
+    Ok(None)
 }
 
 /// The objects that have appeared so far.

@@ -5,6 +5,7 @@ use std::path::Path;
 use turnkeep::{Admission, Failure};
 
 use super::super::input::samples;
+use super::super::options::Speed;
 use super::super::reference::{self, AirportTotals};
 use super::common::record;
 use super::messages::{End, Leg};
@@ -15,7 +16,16 @@ const MODES: [Mode; 2] = [Mode::Spotwide, Mode::Peractor];
 const FEW: u64 = 600;
 
 fn options(mode: Mode, workers: u16, lane: Option<u32>, limit: Option<u64>) -> Options {
-    Options { file: None, mode, workers: Some(workers), limit, repeat: 1, lane, json: false }
+    Options {
+        file: None,
+        mode,
+        workers: Some(workers),
+        limit,
+        repeat: 1,
+        lane,
+        clock: Speed::Max,
+        json: false,
+    }
 }
 
 fn rows(options: &Options) -> Reader {
@@ -26,7 +36,7 @@ fn rows(options: &Options) -> Reader {
 /// What the objects find under some rules, and what the plain loop does.
 fn both(rules: Rules, options: &Options) -> (JobResult, Totals) {
     let expected = reference::totals(rows(options), options.mode).unwrap();
-    let result = run_with(rules, options, rows(options), &Live::hidden()).unwrap();
+    let result = run_with(rules, options, rows(options), &Live::hidden(), &Arc::default()).unwrap();
     (result, expected)
 }
 
@@ -65,6 +75,27 @@ fn the_totals_depend_on_neither_workers_nor_lanes() {
     }
 }
 
+/// Asked to stop before the first row, the run has nothing and is right about it.
+#[test]
+fn a_run_that_is_asked_to_stop_tells_what_it_took() {
+    let options = options(Mode::Spotwide, 2, None, Some(FEW));
+    let stop = Arc::new(Stop::default());
+    stop.ask();
+    let result = run(&options, rows(&options), &Live::hidden(), &stop).unwrap();
+    assert!(result.interrupted);
+    assert_eq!(result.taken.as_ref(), Some(&result.totals));
+    assert_eq!(result.totals.flights, 0);
+}
+
+#[test]
+fn every_hour_of_the_month_is_closed_once_at_every_airport() {
+    for mode in MODES {
+        let result = check(&options(mode, 2, None, None));
+        // 97 airports, 31 days and some hours beyond; each is there from its first row on.
+        assert!((60_000..=97 * 32 * 24).contains(&result.hours_closed), "{}", result.hours_closed);
+    }
+}
+
 #[test]
 fn the_process_wide_workers_do_as_well_as_own_ones() {
     for mode in MODES {
@@ -84,7 +115,7 @@ fn odd_rows_are_flown_too() {
     for mode in MODES {
         let expected = reference::totals(samples::reader(text.clone()).unwrap(), mode).unwrap();
         let rows = samples::reader(text.clone()).unwrap();
-        let result = run(&options(mode, 2, Some(1), None), rows, &Live::hidden()).unwrap();
+        let result = run(&options(mode, 2, Some(1), None), rows, &Live::hidden(), &Arc::default()).unwrap();
         assert_eq!(result.totals, expected);
         assert_eq!(result.totals.per_airport["aircraft"].arrivals, 2);
     }
@@ -94,7 +125,7 @@ fn odd_rows_are_flown_too() {
 fn no_rows_are_no_flights() {
     for mode in MODES {
         let rows = samples::reader(samples::HEADER).unwrap();
-        let result = run(&options(mode, 1, None, None), rows, &Live::hidden()).unwrap();
+        let result = run(&options(mode, 1, None, None), rows, &Live::hidden(), &Arc::default()).unwrap();
         assert_eq!(result.totals, Totals::default());
     }
 }
@@ -106,7 +137,8 @@ fn a_row_that_cannot_be_read_ends_the_run() {
     let text = format!("{}{}2013,1,1\n", samples::HEADER, row.repeat(2_000));
     for mode in MODES {
         let rows = samples::reader(text.clone()).unwrap();
-        let error = run(&options(mode, 2, Some(3), None), rows, &Live::hidden()).unwrap_err();
+        let error =
+            run(&options(mode, 2, Some(3), None), rows, &Live::hidden(), &Arc::default()).unwrap_err();
         assert!(matches!(error, JobError::Input(_)), "{error}");
     }
 }
@@ -123,8 +155,9 @@ fn an_airport_that_loses_arrivals_is_named() {
     for mode in MODES {
         let options = options(mode, 2, None, Some(FEW));
         let rules = Rules { record: lossy, ..Rules::RIGHT };
-        let faults =
-            super::super::tests::faults(&options, |options, rows, live| run_with(rules, options, rows, live));
+        let faults = super::super::tests::faults(&options, |options, rows, live| {
+            run_with(rules, options, rows, live, &Arc::default())
+        });
         assert!(faults[0].starts_with("ATL, arrivals: 2 by the objects, "), "{faults:?}");
         assert!(faults.iter().all(|fault| fault.starts_with("ATL, ")), "{faults:?}");
     }
@@ -143,8 +176,9 @@ fn a_failed_join_is_counted_and_told_with_its_kind() {
         let (result, expected) = both(rules, &options);
         let bound_for_miami = expected.per_airport["MIA"].arrivals;
         assert_eq!(result.joins_failed, [("InternalFailure".to_owned(), bound_for_miami)].into());
-        let faults =
-            super::super::tests::faults(&options, |options, rows, live| run_with(rules, options, rows, live));
+        let faults = super::super::tests::faults(&options, |options, rows, live| {
+            run_with(rules, options, rows, live, &Arc::default())
+        });
         let told = format!("{bound_for_miami} Joins failed: InternalFailure");
         assert!(faults.contains(&told), "{faults:?}");
         assert!(faults[0].starts_with("MIA, arrivals: 0 by the objects, "), "{faults:?}");
@@ -162,7 +196,7 @@ fn an_airport_that_panics_is_a_fault_and_no_hang() {
     for mode in MODES {
         let options = options(mode, 2, Some(2), Some(FEW));
         let rules = Rules { record: broken, ..Rules::RIGHT };
-        let run = run_with(rules, &options, rows(&options), &Live::hidden());
+        let run = run_with(rules, &options, rows(&options), &Live::hidden(), &Arc::default());
         match run {
             Ok(result) => assert!(result.troubles.contains_key("a handler panicked"), "{result:?}"),
             Err(error) => assert!(matches!(error, JobError::Node { .. }), "{error}"),
