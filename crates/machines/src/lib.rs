@@ -14,6 +14,7 @@
 //! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
 //! | [`timer`] | when a timer is due and what a late tick stands for |
+//! | [`topic`] | names of topics, and patterns that match them |
 //! | [`join`] | the steps of one Actor's move |
 #![no_std]
 #![forbid(unsafe_code)]
@@ -29,4 +30,5 @@ pub mod lane;
 pub mod pair;
 pub mod queue;
 pub mod timer;
+pub mod topic;
 pub mod wait;

@@ -100,6 +100,22 @@ macro_rules! context {
                 self.object().any_timers().map_or_else(Vec::new, |timers| timers.names())
             }
 
+            /// Gives a message to the subscribers of a topic; see [`Node::publish`](crate::Node::publish). In a turn the
+            /// gate is kept while a full lane is waited for.
+            ///
+            /// # Errors
+            ///
+            /// As for `Node::publish`.
+            pub fn publish<M: Message + Clone>(
+                &self,
+                channel: &str,
+                topic: &str,
+                message: M,
+            ) -> impl Future<Output = Result<Published, Error>> + Send {
+                let node = self.object().node.clone();
+                crate::publish::publish(node, channel.to_owned(), topic.to_owned(), message, None)
+            }
+
             /// Computing work on the CPU pool, apart from the workers (WORK-1).
             pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
                 cpu_work(work)
@@ -115,6 +131,29 @@ macro_rules! context {
         }
 
         impl<S: Spot> $name<'_, S, ()> {
+            /// Subscribes this Spot to the topics of a channel that a pattern matches: from the next publication on it
+            /// gets what is published there as a message `M` (CHAN-2). `*` stands for any run of characters, `?` for
+            /// one. Ends with the Spot. Subscribing again in the same way changes nothing.
+            ///
+            /// # Errors
+            ///
+            /// `NotFound` if the node has no such channel; `InvalidOperation` for a pattern that is none or a closing
+            /// Spot; `CapacityExceeded` for more than 1,024 subscriptions.
+            pub fn subscribe<M: Message>(&mut self, channel: &str, pattern: &str) -> Result<(), Error>
+            where
+                S: Handles<M>,
+            {
+                crate::publish::subscribe::<S, M>(&self.access.owner_arc(), channel, pattern)
+            }
+
+            /// Ends a subscription; `false` if there is none like it. What was published before still comes.
+            pub fn unsubscribe<M: Message>(&mut self, channel: &str, pattern: &str) -> bool
+            where
+                S: Handles<M>,
+            {
+                crate::publish::unsubscribe::<M>(&self.access.owner_arc(), channel, pattern)
+            }
+
             /// A reference to this Spot.
             #[must_use]
             pub fn this_spot(&self) -> SpotRef<S> {

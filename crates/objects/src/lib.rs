@@ -5,6 +5,7 @@
 //! | `spot`, `actor`, `envelope` | what a program implements: `Spot`, `Actor`, `Handler`, `Handles` |
 //! | `turn`, `lifecycle` | what a handler and a lifecycle callback get |
 //! | `refs`, `ask`, `send`, `work`, `create`, `close` | what a program calls |
+//! | `publish` | multicast to the subscribers of a topic |
 //! | `timer` | turns by the clock |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
@@ -33,6 +34,7 @@ mod membership;
 mod message;
 mod node;
 mod object;
+mod publish;
 mod quiesce;
 mod refs;
 mod send;
@@ -57,6 +59,7 @@ pub use lifecycle::Lifecycle;
 pub use locate::Locate;
 pub use message::{BadReply, Message, Never};
 pub use node::{Metrics, Node};
+pub use publish::{MISSED_NAMED_MAX, Missed, Published, SUBSCRIPTIONS_MAX};
 pub use refs::{ActorAddress, ActorRef, HandlerAddress, HandlerRef, SpotAddress, SpotRef};
 pub use send::Send;
 pub use shutdown::ShutdownReport;

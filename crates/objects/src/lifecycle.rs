@@ -11,10 +11,13 @@ use turnkeep_scheduler::access::Access;
 
 use crate::actor::{Actor, Handler};
 use crate::context::context;
+use crate::envelope::Handles;
 use crate::error::Error;
 use crate::id::{Generation, ObjectKind};
+use crate::message::Message;
 use crate::node::Node;
 use crate::object::{Object, object_of};
+use crate::publish::Published;
 use crate::refs::{ActorAddress, ActorRef, HandlerAddress, SpotAddress, SpotRef};
 use crate::spot::{SharesGate, Spot};
 use crate::timer::{OnOwnTick, OnTick, Timer};

@@ -26,7 +26,9 @@ use crate::id::{Generation, Id, ObjectKind};
 use crate::join::{Leave, tell_leave};
 use crate::locate::Locate;
 use crate::membership::Membership;
+use crate::message::Message;
 use crate::object::{Object, object_of, report};
+use crate::publish::{self, Published, Topics};
 use crate::quiesce;
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::shutdown::{self, ShutdownReport};
@@ -68,6 +70,7 @@ const STOPPED: u8 = 2;
 pub(crate) struct NodeInner {
     pub(crate) directory: Directory,
     pub(crate) membership: Membership,
+    pub(crate) topics: Topics,
     /// Tasks of the program's own that have not ended.
     pub(crate) tasks: Tasks,
     pub(crate) types: HashMap<(ObjectKind, TypeId), TypeEntry>,
@@ -91,6 +94,7 @@ impl NodeInner {
         Self {
             directory: Directory::new(),
             membership: Membership::default(),
+            topics: Topics::default(),
             tasks: Tasks::default(),
             types: parts.types,
             config: parts.config,
@@ -210,6 +214,9 @@ impl NodeInner {
             }
         };
         let Some(owner) = self.directory.remove(object, release) else { return };
+        if object.is_subscribed() {
+            self.topics.forget(&owner);
+        }
         match object.kind {
             ObjectKind::Actor => {
                 if let Some(spot) = self.membership.remove(owner.key()) {
@@ -337,6 +344,52 @@ impl Node {
     #[must_use]
     pub fn count(&self, kind: ObjectKind) -> usize {
         self.inner.directory.count(kind)
+    }
+
+    /// Gives a message to every Spot that has subscribed to the topic of the channel when this starts, each once, in the
+    /// order of subscription, and in the order of one publisher's publications (CHAN-2). Nobody's handler is waited
+    /// for; a full lane is, until the deadline (5 s by default), while the others have the message already.
+    ///
+    /// # Errors
+    ///
+    /// `NotFound` if the node has no such channel, `InvalidOperation` if the topic is none, `ShuttingDown`. Targets that
+    /// were missed are no error: [`Published`] names them.
+    pub fn publish<M: Message + Clone>(
+        &self,
+        channel: &str,
+        topic: &str,
+        message: M,
+    ) -> impl Future<Output = Result<Published, Error>> + Send + 'static {
+        publish::publish(self.inner.clone(), channel.to_owned(), topic.to_owned(), message, None)
+    }
+
+    /// [`publish`](Self::publish) that waits for room until a deadline of its own.
+    ///
+    /// # Errors
+    ///
+    /// As for `publish`.
+    pub fn publish_within<M: Message + Clone>(
+        &self,
+        channel: &str,
+        topic: &str,
+        message: M,
+        timeout: Duration,
+    ) -> impl Future<Output = Result<Published, Error>> + Send + 'static {
+        publish::publish(self.inner.clone(), channel.to_owned(), topic.to_owned(), message, Some(timeout))
+    }
+
+    /// [`publish`](Self::publish) that waits for nothing: a target whose lane is full is missed.
+    ///
+    /// # Errors
+    ///
+    /// As for `publish`.
+    pub fn try_publish<M: Message + Clone>(
+        &self,
+        channel: &str,
+        topic: &str,
+        message: M,
+    ) -> Result<Published, Error> {
+        publish::try_publish(&self.inner, channel, topic, &message)
     }
 
     /// Runs a task of the program's own on the node's workers, by turns with the objects. Inside it calls are

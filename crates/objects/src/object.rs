@@ -55,6 +55,8 @@ struct Late {
     /// Why it could not be made, if that is how it ended.
     not_made: OnceLock<Error>,
     timers: Timers,
+    /// Set with the first subscription.
+    subscribed: AtomicBool,
 }
 
 impl Object {
@@ -97,6 +99,16 @@ impl Object {
     /// Its timers.
     pub(crate) fn timers(&self) -> &Timers {
         &self.late.get_or_init(Box::default).timers
+    }
+
+    /// It subscribes to something.
+    pub(crate) fn set_subscribed(&self) {
+        self.late.get_or_init(Box::default).subscribed.store(true, Ordering::Release);
+    }
+
+    /// Whether it ever subscribed to something.
+    pub(crate) fn is_subscribed(&self) -> bool {
+        self.late.get().is_some_and(|late| late.subscribed.load(Ordering::Acquire))
     }
 
     /// Its timers, if it ever had any.

@@ -126,7 +126,7 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Send<S, M>
 }
 
 /// The record of a one-way message.
-fn carry<T: Handles<M>, M: Message>(message: M) -> Record {
+pub(crate) fn carry<T: Handles<M>, M: Message>(message: M) -> Record {
     record(Envelope::<T, M> {
         message,
         answer: None,
