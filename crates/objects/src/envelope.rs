@@ -1,6 +1,7 @@
 //! A message on its way: the record that carries it, and the handler's turn that it becomes.
 
 use std::marker::PhantomData;
+use std::pin::pin;
 
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::Completer;
@@ -13,6 +14,7 @@ use crate::join;
 use crate::message::{Message, payload_bytes};
 use crate::node::Tally;
 use crate::object::{object_of, report};
+use crate::span::{self, in_span};
 use crate::turn::Turn;
 
 /// A type that handles a message: the one place where work meets state.
@@ -138,7 +140,8 @@ struct Handling<T, M: Message> {
 impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
     async fn run(self, access: Access<'_, T>) -> Ending {
         let mut turn = Turn::new(access);
-        let handled = match caught(T::handle(&mut turn, self.message)).await {
+        let span = span::of(turn.owner(), std::any::type_name::<M>(), self.flow);
+        let handled = match in_span(span, pin!(caught(T::handle(&mut turn, self.message)))).await {
             Ok(Ok(reply)) => match caught_call(|| M::check_reply(&reply)) {
                 Ok(Ok(())) => Handled::Well(reply),
                 Ok(Err(bad)) => Handled::BadReply(bad.0),

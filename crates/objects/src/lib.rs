@@ -6,6 +6,7 @@
 //! | `turn`, `lifecycle` | what a handler and a lifecycle callback get |
 //! | `refs`, `ask`, `send`, `work`, `create`, `close` | what a program calls |
 //! | `publish` | multicast to the subscribers of a topic |
+//! | `status`, `span` | what can be seen from outside |
 //! | `timer` | turns by the clock |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
@@ -39,8 +40,10 @@ mod quiesce;
 mod refs;
 mod send;
 mod shutdown;
+mod span;
 mod spawn;
 mod spot;
+mod status;
 mod timer;
 mod turn;
 mod work;
@@ -67,6 +70,9 @@ pub use spawn::Task;
 pub use spot::{
     Admission, Admits, Closing, Entry, Instance, Joining, Member, Mode, Payload, PerActor, SharesGate, Spot,
     SpotWide,
+};
+pub use status::{
+    MetricsServer, NodeState, OBSERVED_MAX, OBSERVERS_MAX, ObjectStatus, Observer, Source, Status, Update,
 };
 pub use timer::{Late, OnOwnTick, OnTick, PERIOD_MIN, TIMERS_MAX, Tick, Timer, TimerTurn};
 pub use turn::{Turn, Yielding, Yields};

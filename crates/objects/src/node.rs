@@ -3,9 +3,10 @@
 use std::any::TypeId;
 use std::fmt;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use hashbrown::HashMap;
 use parking_lot::RwLock;
@@ -34,6 +35,7 @@ use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::shutdown::{self, ShutdownReport};
 use crate::spawn::{Task, Tasks, spawn};
 use crate::spot::{Entry, Spot};
+use crate::status::{self, MetricsServer, Observer, Observers};
 use crate::work::{Work, cpu_work, io_work};
 
 /// What the object layer counts.
@@ -60,6 +62,8 @@ pub(crate) struct Config {
     pub(crate) send_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
     pub(crate) clock: Clock,
+    /// Whether turns have spans.
+    pub(crate) spans: bool,
 }
 
 const OPEN: u8 = 0;
@@ -71,6 +75,8 @@ pub(crate) struct NodeInner {
     pub(crate) directory: Directory,
     pub(crate) membership: Membership,
     pub(crate) topics: Topics,
+    pub(crate) observers: Observers,
+    pub(crate) began: Instant,
     /// Tasks of the program's own that have not ended.
     pub(crate) tasks: Tasks,
     pub(crate) types: HashMap<(ObjectKind, TypeId), TypeEntry>,
@@ -95,6 +101,8 @@ impl NodeInner {
             directory: Directory::new(),
             membership: Membership::default(),
             topics: Topics::default(),
+            observers: Observers::default(),
+            began: Instant::now(),
             tasks: Tasks::default(),
             types: parts.types,
             config: parts.config,
@@ -477,10 +485,51 @@ impl Node {
     /// What the node has counted so far.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
-        let of = |which: Count| self.inner.counters.sum(which as usize);
-        let tally = |which: Tally| self.inner.tallies.sum(which as usize);
+        Metrics::of(&self.inner)
+    }
+
+    /// A stream of what changes: the node's status, and that of objects that are added to it. It is looked for ten times
+    /// a second, in the infrastructure domain; no turn pays for it (STAT-1).
+    ///
+    /// # Errors
+    ///
+    /// `CapacityExceeded` if the node has 64 observers.
+    pub fn observe(&self) -> Result<Observer, Error> {
+        self.observe_every(Duration::from_millis(100))
+    }
+
+    /// [`observe`](Self::observe), looking every `period`: 1 ms at least.
+    ///
+    /// # Errors
+    ///
+    /// As for `observe`; `InvalidOperation` for a shorter period.
+    pub fn observe_every(&self, period: Duration) -> Result<Observer, Error> {
+        status::observe(&self.inner, period)
+    }
+
+    /// The metrics as Prometheus text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        status::text(&self.status())
+    }
+
+    /// Serves the metrics at `http://ADDRESS/metrics` until the result is dropped. It runs in the infrastructure domain
+    /// and serves 16 clients at once; a slow one delays nobody else.
+    ///
+    /// # Errors
+    ///
+    /// `Unavailable` if the address cannot be had.
+    pub async fn serve_metrics(&self, address: SocketAddr) -> Result<MetricsServer, Error> {
+        status::serve(&self.inner, address).await
+    }
+}
+
+impl Metrics {
+    pub(crate) fn of(node: &NodeInner) -> Self {
+        let of = |which: Count| node.counters.sum(which as usize);
+        let tally = |which: Tally| node.tallies.sum(which as usize);
         let finished = of(Count::Finished);
-        Metrics {
+        Self {
             accepted: of(Count::Accepted),
             finished,
             turns: of(Count::Turns),

@@ -141,6 +141,12 @@ macro_rules! reference {
                 (of(Lane::Application), of(Lane::Lifecycle))
             }
 
+            /// How it is now (STAT-1).
+            #[must_use]
+            pub fn status(&self) -> crate::status::ObjectStatus {
+                crate::status::ObjectStatus::of(&self.owner)
+            }
+
             /// Senders that wait for room, in the application and in the lifecycle lane.
             #[must_use]
             pub fn waiting(&self) -> (usize, usize) {

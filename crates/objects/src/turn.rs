@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use turnkeep_machines::gate::Grant;
 use turnkeep_scheduler::access::{Access, Released};
 use turnkeep_scheduler::ambient::with_turn;
+use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
 
 use crate::actor::{Actor, Handler};
@@ -70,6 +71,10 @@ context!(Turn);
 impl<'t, T: Any + Send> Turn<'t, T> {
     pub(crate) fn new(access: Access<'t, T>) -> Self {
         Self { access, _place: PhantomData }
+    }
+
+    pub(crate) fn owner(&self) -> &Owner {
+        self.access.owner()
     }
 
     pub(crate) fn into_access(self) -> Access<'t, T> {

@@ -492,6 +492,12 @@ impl Owner {
         self.front[lane as usize].outstanding(&self.back[lane as usize])
     }
 
+    /// How many of its handlers have waited and are not over.
+    #[must_use]
+    pub fn suspended(&self) -> usize {
+        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
+    }
+
     /// How many wait for room in a lane.
     #[must_use]
     pub fn waiters(&self, lane: Lane) -> usize {

@@ -1,6 +1,7 @@
 //! The turn of a tick under the gate of its object: a handler like that of a message.
 
 use std::marker::PhantomData;
+use std::pin::pin;
 use std::sync::Arc;
 
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
@@ -16,6 +17,7 @@ use crate::flow::flow;
 use crate::join;
 use crate::node::Tally;
 use crate::object::{object_of, report};
+use crate::span::{self, in_span};
 use crate::turn::Turn;
 
 /// A type whose timers are turns of its own: a Spot that shares its gate, the Entry Spot, an Actor.
@@ -61,7 +63,8 @@ impl<T: OnTick> Job<T> for TickTurn {
         use turnkeep_machines::defer::Ending as Handled;
         let owner = access.owner_arc();
         let mut turn = Turn::new(access);
-        let ended = caught(T::on_tick(&mut turn, self.tick)).await;
+        let span = span::of(turn.owner(), "a tick", turn.flow());
+        let ended = in_span(span, pin!(caught(T::on_tick(&mut turn, self.tick)))).await;
         let (handled, ending) = match ended {
             Ok(Ok(())) => (Handled::Succeeded, Ending::Done),
             Ok(Err(failure)) => {
