@@ -14,6 +14,7 @@
 //! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
 //! | [`join`] | the steps of one Actor's move |
+//! | [`order`] | which ready gate goes next when one thread runs them all by a seed |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ pub mod defer;
 pub mod gate;
 pub mod join;
 pub mod lane;
+pub mod order;
 pub mod pair;
 pub mod queue;
 pub mod wait;

@@ -12,6 +12,7 @@ use turnkeep_machines::lane::{BYTES_MAX, Limits, RECORD_OVERHEAD, RECORDS_MAX};
 use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, NodeCounters};
+use turnkeep_scheduler::pool::driven::Driver;
 use turnkeep_scheduler::pool::{Pool, PoolConfig};
 
 use crate::actor::{Actor, Handler};
@@ -317,6 +318,12 @@ impl Builder {
         started
     }
 
+    /// Starts the node on a driver, in place of workers.
+    pub(crate) async fn start_driven(self, driver: Arc<Driver>) -> Result<Node, Error> {
+        self.check()?;
+        self.start_on(Pool::driven(driver), false).await
+    }
+
     /// Whether the numbers make sense, before anything is started.
     fn check(&self) -> Result<(), Error> {
         check_timeout(Some(self.ask_timeout), &"ask_timeout", "build")?;
@@ -455,7 +462,10 @@ fn raise<K: LifeOf<T>, T: Any + Send>(kind: ObjectKind, name: String, state: T) 
 fn raise_entry<S: Spot<Mode = Entry>>(entry: S) -> Raise {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     Box::new(move |node| {
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = match node.pool.driver() {
+            None => NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            Some(driver) => driver.next_name(),
+        };
         let id = Id::new(&format!("entry-{number}"))?;
         let begun = begin::<AsSpot, S>(node, ObjectKind::Spot, &id, Make::State(entry))?;
         let node = node.clone();

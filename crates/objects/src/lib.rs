@@ -7,6 +7,7 @@
 //! | `refs`, `ask`, `send`, `work`, `create`, `close` | what a program calls |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
+//! | `testing` | probes, and the driver that a seed repeats |
 //! | `object`, `directory`, `membership`, `destination`, `locate` | who is who, and where |
 
 mod actor;
@@ -38,6 +39,7 @@ mod send;
 mod shutdown;
 mod spawn;
 mod spot;
+pub mod testing;
 mod turn;
 mod work;
 

@@ -154,6 +154,10 @@ impl fmt::Display for Object {
 }
 
 impl Identity for Object {
+    fn name(&self) -> String {
+        format!("{} {} #{}", self.kind, self.id, self.generation)
+    }
+
     fn ended(&self, why: Refusal) {
         self.node.forget(self);
         let code = match why {

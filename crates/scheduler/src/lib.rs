@@ -31,5 +31,6 @@ pub mod room;
 mod state;
 mod sync;
 pub mod ticks;
+pub mod virtual_time;
 pub mod waits;
 mod wake_word;

@@ -83,6 +83,11 @@ pub trait Identity: Any + Send + Sync {
     /// The object has ended: its state is gone. Called once, under its gate; must not block or panic.
     fn ended(&self, why: Refusal);
 
+    /// What a transcript calls it: the same in every run, so no address.
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// A panic reached the driver although the layer above catches those of handlers: a destructor's, mostly.
     fn panicked(&self, panic: &(dyn Any + Send));
 }
@@ -441,6 +446,12 @@ impl Owner {
     /// One of those that wait.
     pub(crate) fn any_suspended(&self) -> Option<Act> {
         self.rare.if_any(|rare| rare.suspended.last().copied()).flatten()
+    }
+
+    /// How many of its handlers have begun to wait and not ended.
+    #[must_use]
+    pub fn suspended(&self) -> usize {
+        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
     }
 
     /// Takes a wait out, if it is still there. Returns whose gate it keeps, if another's: it stands there, too.

@@ -204,6 +204,17 @@ pub fn begin_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) 
     look(note(target, call, keeps, &Over::Told(told.clone())), call, keeps)
 }
 
+/// What the handlers of `owner` wait for, each with whether it keeps its gate meanwhile; out of date at once.
+#[must_use]
+pub fn of(owner: &Owner) -> Vec<(Arc<Owner>, bool)> {
+    let waits = owner.rare().if_any(|rare| {
+        let own = |entry: &&Entry| rare.suspended.iter().any(|act| act.number() == entry.handler);
+        let wait = |entry: &Entry| (entry.need().owner.0, entry.keeps);
+        rare.waits.iter().filter(own).filter(|entry| !entry.is_over()).map(wait).collect()
+    });
+    waits.unwrap_or_default()
+}
+
 fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
     let mark = with_act(|act| {
         let act = act.filter(|act| act.owner().class().is_asked)?;
