@@ -22,7 +22,8 @@
 //! * ORDER-a: what is given out depends on the seed and on the calls so far, and on nothing else.
 //! * ORDER-b: every item is given out once.
 //! * ORDER-c: the oldest ready item is passed over at most [`PASSES_MAX`] times as often as there are ready ones.
-//! * ORDER-d: an item added behind is given out after everything that was ready when it was added.
+//! * ORDER-d: an item added behind is given out after everything that was ready when it was added; those behind that
+//!   become ready together have no order among each other.
 //!
 //! # Not here
 //!

@@ -48,10 +48,7 @@ impl<R> Work<R> {
 }
 
 /// Work on the CPU pool, or on the thread that drives the node.
-pub(crate) fn cpu_work<R: Send + 'static>(
-    pool: &Pool,
-    work: impl FnOnce() -> R + Send + 'static,
-) -> Work<R> {
+pub(crate) fn cpu_work<R: Send + 'static>(pool: &Pool, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
     const WHAT: &str = "cpu work";
     let driver = pool.driver().cloned();
     let begin: Begin<R> = Box::new(move |deadline_ns| {

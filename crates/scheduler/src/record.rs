@@ -74,8 +74,13 @@ struct Whole<W> {
 struct TableOf<W>(W);
 
 impl<W: Work> TableOf<W> {
-    const TABLE: Table =
-        Table { type_id: TypeId::of::<W>, name: W::name, start: Self::start, refuse: Self::refuse, drop: Self::drop };
+    const TABLE: Table = Table {
+        type_id: TypeId::of::<W>,
+        name: W::name,
+        start: Self::start,
+        refuse: Self::refuse,
+        drop: Self::drop,
+    };
 
     unsafe fn take(header: NonNull<Header>) -> W {
         // SAFETY: `header` came from `Record::new::<W>` (the table is W's) and is consumed here, once.

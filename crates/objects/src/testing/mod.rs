@@ -15,7 +15,7 @@
 //! # struct Counter(u64);
 //! # impl Spot for Counter { type Mode = SpotWide; }
 //! # struct Add;
-//! # impl HeapSize for Add { fn heap_size(&self) -> Option<usize> { Some(0) } }
+//! # impl HeapSize for Add { fn heap_bytes(&self) -> u64 { 0 } }
 //! # impl Message for Add { type Reply = u64; type Error = Never; }
 //! # impl Handles<Add> for Counter {
 //! #     async fn handle(turn: &mut Turn<'_, Self>, _: Add) -> Result<u64, Never> { turn.0 += 1; Ok(turn.0) }
@@ -39,6 +39,6 @@ pub use turnkeep_machines::order::Random;
 pub use turnkeep_scheduler::pool::driven::{Event, TRANSCRIPT_MAX, Transcript, What};
 
 pub use self::explore::{Found, SEED_VARIABLE, explore, find};
-pub use self::probes::{Door, Inside, LIMIT, Log, Overlap, Rendezvous, Signal, within};
+pub use self::probes::{Door, Inside, LIMIT, Log, Overlap, Rendezvous, Signal, sleep, within};
 pub use self::sim::Sim;
 pub use self::stuck::{Stuck, Why};

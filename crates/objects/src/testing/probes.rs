@@ -41,6 +41,12 @@ pub async fn within<F: Future>(limit: Duration, future: F) -> F::Output {
     }
 }
 
+/// Waits for so long: in real time, and in a [`Sim`](super::Sim) in its virtual time. For handlers under test that
+/// have to wait for something; a test itself has no need to sleep.
+pub async fn sleep(time: Duration) {
+    sleep_until(ticks::after_duration(time)).await;
+}
+
 /// Waits until `is_so`, which may change whenever `told` is notified.
 async fn until(told: &Notify, is_so: impl Fn() -> bool) {
     loop {

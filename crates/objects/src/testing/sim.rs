@@ -18,7 +18,7 @@ use crate::shutdown::abandon;
 /// How many steps a call may run when nothing else is said.
 const STEPS_MAX: u64 = 10_000_000;
 /// How often the time may be moved on in a row without anything but the test's own future having run.
-const IDLE_JUMPS_MAX: u32 = 1_000_000;
+const IDLE_JUMPS_MAX: u32 = 100_000;
 /// How many of the last events a failing test prints.
 const LAST_EVENTS: usize = 12;
 
@@ -211,7 +211,11 @@ impl Sim {
     /// How to repeat this run.
     #[must_use]
     pub fn repeat(&self) -> String {
-        format!("to repeat it: Sim::new({0}), or {1}={0} for a test that explores", self.seed, super::SEED_VARIABLE)
+        format!(
+            "to repeat it: Sim::new({0}), or {1}={0} for a test that explores",
+            self.seed,
+            super::SEED_VARIABLE
+        )
     }
 
     fn watch(&self) -> Watch {

@@ -20,7 +20,7 @@ const NAMED_MAX: usize = 100;
 pub enum Why {
     /// Nothing is ready and nobody waits for a moment: what is waited for never comes.
     NothingReady,
-    /// The time was moved on a million times and nothing but the test's own future ever ran.
+    /// The time was moved on 100,000 times and nothing but the test's own future ever ran.
     OnlyTime,
     /// More steps than the Sim allows, and still not at the end.
     Endless,

@@ -249,7 +249,6 @@ impl Pool {
             threads.into_iter().for_each(join);
         }
     }
-
 }
 
 impl fmt::Debug for Pool {
