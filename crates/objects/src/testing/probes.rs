@@ -269,7 +269,6 @@ impl<T> Log<T> {
     }
 
     /// Takes everything out.
-    #[must_use]
     pub fn take(&self) -> Vec<T> {
         std::mem::take(&mut *self.0.entries.lock())
     }
