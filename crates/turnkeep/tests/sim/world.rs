@@ -118,7 +118,7 @@ impl World {
         }
     }
 
-    async fn clients(self: &Arc<Self>, node: &Node, scenario: u64) {
+    pub(crate) async fn clients(self: &Arc<Self>, node: &Node, scenario: u64) {
         let clients: Vec<_> = (0..self.traits.clients)
             .map(|number| {
                 let (world, inner) = (self.clone(), node.clone());
