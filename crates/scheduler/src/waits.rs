@@ -295,8 +295,14 @@ impl Boxes {
         who.0.rare().if_any(|rare| {
             for entry in rare.waits.iter().filter(|entry| which(entry) && !entry.is_over()) {
                 match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
-                    Some(waiter) => waiter.needs.push(entry.need()),
-                    None => waiters.push(Waiter { handler: entry.handler, needs: vec![entry.need()] }),
+                    Some(waiter) => {
+                        waiter.keeps |= entry.keeps;
+                        waiter.needs.push(entry.need());
+                    }
+                    None => {
+                        let (handler, keeps, needs) = (entry.handler, entry.keeps, vec![entry.need()]);
+                        waiters.push(Waiter { handler, keeps, needs });
+                    }
                 }
             }
         });
