@@ -15,7 +15,7 @@
 //! |---|---|
 //! | `add(item)` | it is ready, the youngest of all |
 //! | `add_behind(item)` | it becomes ready when everything that is ready now has been given out |
-//! | `next()` | a ready item, chosen by the generator, or the oldest if it was passed over too often |
+//! | `take_next()` | a ready item, chosen by the generator, or the oldest if it was passed over too often |
 //!
 //! # Invariants
 //!
@@ -107,7 +107,7 @@ impl<T> Order<T> {
     }
 
     /// Takes the next item out.
-    pub fn next(&mut self) -> Option<T> {
+    pub fn take_next(&mut self) -> Option<T> {
         self.let_in();
         let count = self.ready.len() as u64;
         if count == 0 {
@@ -156,7 +156,7 @@ mod tests {
     use super::*;
 
     fn drained(order: &mut Order<u32>) -> Vec<u32> {
-        core::iter::from_fn(|| order.next()).collect()
+        core::iter::from_fn(|| order.take_next()).collect()
     }
 
     fn with_ten(seed: u64) -> Order<u32> {
@@ -197,7 +197,7 @@ mod tests {
             let mut since = 0;
             let mut left = (0..10).collect::<Vec<u32>>();
             while !left.is_empty() {
-                let item = order.next().expect("ten stay ready");
+                let item = order.take_next().expect("ten stay ready");
                 order.add(item + 100);
                 since = if left[0] == item { 0 } else { since + 1 };
                 left.retain(|other| *other != item);

@@ -193,7 +193,7 @@ impl Driver {
     }
 
     fn take_left(&self) -> Option<Ready> {
-        self.inner.lock().order.next()
+        self.inner.lock().order.take_next()
     }
 
     pub(super) fn schedule(&self, task: Arc<dyn Run>) {
@@ -228,7 +228,7 @@ impl std::fmt::Debug for Driver {
 
 impl Inner {
     fn take_next(&mut self) -> Option<Ready> {
-        let ready = self.order.next()?;
+        let ready = self.order.take_next()?;
         self.transcript.on_step();
         match &ready {
             Ready::Root => {

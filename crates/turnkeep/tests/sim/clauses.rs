@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use turnkeep::HeapSize;
 use turnkeep::prelude::*;
-use turnkeep::testing::{Log, Overlap, Sim, explore};
+use turnkeep::testing::{Log, Overlap, Signal, Sim, explore};
 
 #[derive(Message, Clone)]
 struct Note(u64);
@@ -135,4 +136,71 @@ fn sim_lane_10_a_budget_of_nothing_ends_each_slice() {
     // Both stand behind, and two workers could take them in either order: the last may be the next.
     assert!(longest(Duration::ZERO) <= 2);
     assert!(longest(Duration::from_millis(10)) > 2);
+}
+
+/// Asks down a list of Spots and Actors, each of which asks the next, and waits for the signal at its end.
+#[derive(Clone)]
+struct Chain(Vec<&'static str>, Signal);
+
+impl HeapSize for Chain {
+    fn heap_bytes(&self) -> u64 {
+        0
+    }
+}
+
+impl Message for Chain {
+    type Reply = ();
+    type Error = Failure;
+}
+
+/// `!` before a name: with the gate given up.
+async fn follow<T: std::any::Any + Send>(turn: &mut Turn<'_, T>, chain: Chain) -> Result<(), Failure> {
+    let Some((next, rest)) = chain.0.split_first() else {
+        chain.1.wait().await;
+        return Ok(());
+    };
+    let (name, rest) = (next.trim_start_matches('!'), Chain(rest.to_vec(), chain.1.clone()));
+    let yields = name.len() < next.len();
+    if name.starts_with('g') {
+        let ask = turn.actor::<Guest>(name).ask(rest);
+        if yields { turn.try_yielding(ask).await? } else { ask.await? }
+    } else {
+        let ask = turn.spot::<Room>(name).ask(rest);
+        if yields { turn.try_yielding(ask).await? } else { ask.await? }
+    }
+    Ok(())
+}
+
+impl Handles<Chain> for Room {
+    async fn handle(turn: &mut Turn<'_, Self>, chain: Chain) -> Result<(), Failure> {
+        follow(turn, chain).await
+    }
+}
+
+impl Handles<Chain> for Guest {
+    async fn handle(turn: &mut Turn<'_, Self>, chain: Chain) -> Result<(), Failure> {
+        follow(turn, chain).await
+    }
+}
+
+#[test]
+fn sim_reent_5_a_yielded_members_gate_is_needed_for_its_callers_to_go_on() {
+    explore(0..50, |sim| {
+        let (node, log, inside) = stage(sim);
+        let [host, desk, far] = ["host", "desk", "far"].map(|id| room(sim, &node, id));
+        let guest = node.actor::<Guest>("g").create_in(Guest(Room { log, inside }), &host);
+        sim.run(guest).unwrap();
+        let go = Signal::new();
+        // The desk keeps its gate for the guest, which has given up the host's gate for somebody far away.
+        desk.try_send(Chain(vec!["g", "!far"], go.clone())).unwrap();
+        sim.run_until_idle();
+        assert!(!far.has_ended() && sim.waits().contains("Actor g #5 waits for Spot far"), "{}", sim.waits());
+        // The host would keep the gate that the guest needs to go on.
+        let refused = sim.run(host.ask(Chain(vec!["desk"], go.clone()))).unwrap_err();
+        assert!(refused.to_string().contains("circle"), "{refused}");
+        assert_eq!(sim.elapsed(), Duration::ZERO);
+        go.set();
+        sim.run(node.quiesce()).unwrap();
+        sim.run(host.ask(Chain(vec!["desk"], go))).unwrap();
+    });
 }

@@ -33,18 +33,19 @@ fn sim_wild_scenarios_with_wide_lanes() {
 }
 
 #[test]
-fn sim_lane_8_in_calm_scenarios_with_narrow_lanes_whoever_waits_gets_room() {
+fn sim_lane_6_in_calm_scenarios_with_narrow_lanes_whoever_waits_gets_room() {
     scenarios(40, Traits { lane: 1, ..CALM }, is_calm);
 }
 
 #[test]
-fn sim_join_6_in_calm_scenarios_with_moves_nothing_is_lost() {
+fn sim_join_6_reent_5_in_calm_scenarios_with_moves_nothing_is_lost() {
     scenarios(40, Traits { joins: true, ..CALM }, is_calm);
 }
 
+/// Not calm: a wait for room behind yielded handlers may close a circle, which its timeout opens again.
 #[test]
-fn sim_join_6_in_calm_scenarios_with_moves_and_narrow_lanes_nothing_is_lost() {
-    scenarios(40, Traits { joins: true, lane: 2, ..CALM }, is_calm);
+fn sim_join_6_in_scenarios_with_moves_and_narrow_lanes_all_ends() {
+    scenarios(40, Traits { joins: true, lane: 2, ..CALM }, |_, _| {});
 }
 
 #[test]

@@ -31,13 +31,16 @@ fn sim_work_runs_on_the_driving_thread() {
     });
 }
 
+fn panics() {
+    std::panic::resume_unwind(Box::new("on purpose"));
+}
+
 #[test]
 fn sim_work_that_panics_is_an_error() {
     let sim = Sim::new(1);
     let node = sim.node(Node::builder());
-    let panics = || std::panic::resume_unwind(Box::new("on purpose"));
     let errors = sim.run(async {
-        let cpu = node.cpu(move || panics()).await.unwrap_err();
+        let cpu = node.cpu(panics).await.unwrap_err();
         let io = node.io(async move { panics() }).await.unwrap_err();
         [cpu.kind(), io.kind()]
     });
