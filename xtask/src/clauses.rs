@@ -44,6 +44,26 @@ pub(crate) fn check(tree: &Tree) -> Result<String, Faults> {
     if faults.is_empty() { Ok(summary(&clauses, &tests)) } else { Err(faults) }
 }
 
+/// The contract with the tests of each row as the tree has them: those that bear its id, and those that it names.
+pub(crate) fn listed(tree: &Tree) -> Option<(&'static str, String)> {
+    let contract = tree.file(CONTRACT)?;
+    let sections = sections(&clauses(contract));
+    let tests: BTreeSet<String> = tree.rust().flat_map(named).map(|test| test.name).collect();
+    let rows = contract.text.lines().enumerate().map(|(at, row)| match clause(row, at + 1) {
+        Some(clause) => with_tests(row, &clause, &tests, &sections),
+        None => row.to_owned(),
+    });
+    Some((CONTRACT, rows.map(|row| row + "\n").collect()))
+}
+
+fn with_tests(row: &str, clause: &Clause, tests: &BTreeSet<String>, sections: &BTreeSet<&str>) -> String {
+    let is_of =
+        |name: &&String| clause.tests.contains(&name.as_str()) || ids(name, sections).contains(clause.id);
+    let names: Vec<String> = tests.iter().filter(is_of).map(|name| format!("`{name}`")).collect();
+    let sentence = row.trim_end().trim_end_matches('|').rsplit_once('|').map_or(row, |(before, _)| before);
+    format!("{sentence}| {} |", names.join(", "))
+}
+
 fn summary(clauses: &[Clause], tests: &[Named]) -> String {
     let bearing = tests.iter().filter(|test| !ids(&test.name, &sections(clauses)).is_empty()).count();
     format!("{} clauses are kept; {bearing} tests bear their ids", clauses.len())
@@ -153,6 +173,15 @@ mod tests {
     }
 
     const YIELD: &str = "| YIELD-2 | No state is kept | `yield_2_stale.rs` |\n";
+
+    #[test]
+    fn a_row_gets_the_tests_that_bear_its_id() {
+        let row = "| GATE-1 | Turns never overlap. | `gate_1_gone` |";
+        let rust = "#[test]\nfn gate_1_two() {}\n#[test]\nfn gate_12_other() {}\n";
+        let tree = Tree::of(&[(CONTRACT, row), ("crates/a/src/gate.rs", rust)]);
+        let (_, text) = listed(&tree).unwrap();
+        assert_eq!(text, "| GATE-1 | Turns never overlap. | `gate_1_two` |\n");
+    }
 
     #[test]
     fn clauses_and_tests_that_agree_pass() {

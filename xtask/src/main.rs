@@ -22,6 +22,7 @@ Usage: cargo xtask COMMAND
   test                  everything that must pass: format, lints, tidiness, dependencies, clauses,
                         tests, documentation, examples, loom models
   clauses               compare docs/contract.md with the names of the tests
+  clauses list          write the names of the tests into the rows of docs/contract.md
   tidy                  look at the files' first lines and lengths
   dependencies          look at which crate depends on which
   bench turns|idle ...  run a benchmark; further arguments go to it
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         }
         ["test"] => steps::test(),
         ["clauses"] => check(clauses::check(&Tree::project())),
+        ["clauses", "list"] => list_clauses(),
         ["tidy"] => check(tidy::check(&Tree::project())),
         ["dependencies"] => check(dependencies::check()),
         ["bench", name @ ("turns" | "idle"), rest @ ..] => commands::bench(name, rest).run().is_ok(),
@@ -58,6 +60,23 @@ fn main() -> ExitCode {
         }
     };
     if passed { ExitCode::SUCCESS } else { ExitCode::from(FAILED) }
+}
+
+/// Writes the names of the tests into the contract.
+fn list_clauses() -> bool {
+    let tree = Tree::project();
+    let written = clauses::listed(&tree).map(|(path, text)| std::fs::write(files::root().join(path), text));
+    match written {
+        Some(Ok(())) => true,
+        Some(Err(error)) => {
+            eprintln!("docs/contract.md cannot be written: {error}");
+            false
+        }
+        None => {
+            eprintln!("docs/contract.md: there is no such file");
+            false
+        }
+    }
 }
 
 /// Prints what a check found; true if it found nothing wrong.

@@ -21,7 +21,7 @@
 //!
 //! # Not here
 //!
-//! Who knows the needs, and how two askers that find the same cycle agree on one of them: the driver. A handler
+//! Who knows the needs (what is asked about one owner is asked in the order of `blockers`), and how two askers that find the same cycle agree on one of them: the driver. A handler
 //! that waits for the first of several calls counts as waiting for each.
 
 use alloc::vec::Vec;
@@ -50,6 +50,8 @@ pub struct Asker<O> {
     pub claims: bool,
     /// The call it serves; 0 for none.
     pub serves: u64,
+    /// The call that is about to be answered, whatever the asker does: who waits for it waits no more. 0 for none.
+    pub answers: u64,
 }
 
 /// A handler that waits.
@@ -124,17 +126,21 @@ fn blockers<L: Look>(asker: &Asker<L::Owner>, need: &Need<L::Owner>, look: &L) -
         if let Some(handler) = look.serving(&need.owner, need.call) {
             return served(asker, need, handler, look);
         }
+        if need.call == asker.answers {
+            return Some(Blockers { waiters: Vec::new(), needs: Vec::new() });
+        }
     }
     if asker.claims && need.owner == asker.owner {
         return None;
     }
+    // Before the claimants: a Join that begins says what it waits for first and takes its announcement back then.
+    let needs = look.joining(&need.owner).into_iter().map(|owner| Need { owner, call: 0 }).collect();
     let gate = look.gate(&need.owner);
     if asker.keeps && gate == asker.gate {
         return None;
     }
     let mut waiters = look.claimants(&need.owner);
     waiters.extend(look.keepers(&gate));
-    let needs = look.joining(&need.owner).into_iter().map(|owner| Need { owner, call: 0 }).collect();
     Some(Blockers { waiters, needs })
 }
 
@@ -249,12 +255,12 @@ mod tests {
 
     /// A handler of `owner` under its own gate that would keep it.
     fn asker(owner: u32, serves: u64) -> Asker<u32> {
-        Asker { handler: 1000, owner, gate: owner, keeps: true, claims: false, serves }
+        Asker { handler: 1000, owner, gate: owner, keeps: true, claims: false, serves, answers: 0 }
     }
 
     /// A handler of a member of `spot` that yields.
     fn yielding_member(owner: u32, spot: u32, serves: u64) -> Asker<u32> {
-        Asker { handler: 1000, owner, gate: spot, keeps: false, claims: true, serves }
+        Asker { handler: 1000, owner, gate: spot, keeps: false, claims: true, serves, answers: 0 }
     }
 
     #[test]
@@ -329,6 +335,16 @@ mod tests {
         // 20, the source, waits for 2, which asks 1.
         world = world.handler(20, 0, true, &[(2, 5)]);
         assert_eq!(world.asks(&asker(2, 5), 1), Some(vec![2, 1, 20, 2]));
+    }
+
+    #[test]
+    fn reent_5_who_is_about_to_be_answered_is_in_nobodys_way() {
+        // 10 keeps its gate for call 5 at 1, whose handler ends and leaves a Join to 10 behind.
+        let world = World::default().handler(10, 0, true, &[(1, 5)]);
+        let join = Asker { keeps: false, claims: true, answers: 5, ..asker(1, 0) };
+        assert_eq!(world.asks(&join, 10), None);
+        let world = world.handler(10, 0, true, &[(1, 6)]);
+        assert_eq!(world.asks(&join, 10), Some(vec![1, 10, 1]), "another call is queued behind the Join");
     }
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`wait`] | which waits and yields are allowed where |
 //! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
+//! | [`timer`] | when a timer is due and what a late tick stands for |
 //! | [`join`] | the steps of one Actor's move |
 //! | [`order`] | which ready gate goes next when one thread runs them all by a seed |
 #![no_std]
@@ -29,4 +30,5 @@ pub mod lane;
 pub mod order;
 pub mod pair;
 pub mod queue;
+pub mod timer;
 pub mod wait;

@@ -14,6 +14,7 @@ use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, NodeCounters};
 use turnkeep_scheduler::pool::driven::Driver;
 use turnkeep_scheduler::pool::{Pool, PoolConfig};
+use turnkeep_scheduler::timeline::Clock;
 
 use crate::actor::{Actor, Handler};
 use crate::call::check_timeout;
@@ -163,6 +164,7 @@ pub struct Builder {
     ask_timeout: Duration,
     send_timeout: Duration,
     shutdown_timeout: Duration,
+    clock: Clock,
     locate: Box<dyn Locate>,
     types: Vec<((ObjectKind, TypeId), Register)>,
     entry: Raise,
@@ -180,6 +182,7 @@ impl Builder {
             ask_timeout: ASK_TIMEOUT,
             send_timeout: SEND_TIMEOUT,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
+            clock: Clock::real(),
             locate: Box::new(InProcess),
             types: Vec::new(),
             entry: raise_entry(Hall),
@@ -229,6 +232,12 @@ impl Builder {
     /// How long a shutdown may take when nothing else is said, 30 s by default.
     pub fn shutdown_timeout(mut self, timeout: Duration) -> Self {
         self.shutdown_timeout = timeout;
+        self
+    }
+
+    /// The clock that timers follow; by default the process's. Deadlines of calls stay with the process's clock.
+    pub fn clock(mut self, clock: Clock) -> Self {
+        self.clock = clock;
         self
     }
 
@@ -319,8 +328,12 @@ impl Builder {
     }
 
     /// Starts the node on a driver, in place of workers.
-    pub(crate) async fn start_driven(self, driver: Arc<Driver>) -> Result<Node, Error> {
+    pub(crate) async fn start_driven(mut self, driver: Arc<Driver>) -> Result<Node, Error> {
         self.check()?;
+        if !self.clock.is_manual() {
+            // Begun on the driver's time, which this thread goes by now.
+            self.clock = Clock::real();
+        }
         self.start_on(Pool::driven(driver), false).await
     }
 
@@ -349,6 +362,7 @@ impl Builder {
                 ask_timeout: self.ask_timeout,
                 send_timeout: self.send_timeout,
                 shutdown_timeout: self.shutdown_timeout,
+                clock: self.clock,
             },
             task_class: building.task_class()?,
             pool,

@@ -38,6 +38,10 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
             let _ = self.told.complete(Err(error));
             return start.done(Ending::Done);
         }
+        if let Some(timers) = object_of(&self.object).any_timers() {
+            // No tick starts from the seal on (TIMER-3).
+            timers.cancel_all();
+        }
         let last = LastWork::<K, T> {
             reason: self.reason,
             told: self.told,
@@ -112,6 +116,9 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
     async fn run(self, access: Access<'_, T>) -> Ending {
         let owner = access.owner_arc();
         let mut turn = Lifecycle::new(access);
+        if let Some(timers) = object_of(&owner).any_timers() {
+            timers.own_ticks_end().await;
+        }
         let told = match caught(K::on_closing(&mut turn, self.reason)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {

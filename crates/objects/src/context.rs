@@ -55,6 +55,51 @@ macro_rules! context {
                 HandlerAddress::new(&self.object().node, ObjectKind::NodeHandler, name)
             }
 
+            /// The time since the start of the node's clock, which timers follow.
+            #[must_use]
+            pub fn now(&self) -> Duration {
+                self.object().node.config.clock.now()
+            }
+
+            /// Registers a timer of this object under a name, in place of an earlier one of that name, whose ticks never
+            /// run then (TIMER-3). An ordinary call: it waits for nothing.
+            ///
+            /// # Errors
+            ///
+            /// `InvalidOperation` for a period under 1 ms, a time over a year, an empty name, a closing object, or a
+            /// `PerActor` Spot, whose timers have gates of their own ([`OnOwnTick`](crate::OnOwnTick));
+            /// `CapacityExceeded` for more than 1,024 timers.
+            pub fn timer(&mut self, name: &str, timer: Timer) -> Result<(), Error>
+            where
+                T: OnTick,
+            {
+                crate::timer::register::<T>(&self.access.owner_arc(), name, timer)
+            }
+
+            /// Registers a timer with a gate of its own; otherwise as [`timer`](Self::timer).
+            ///
+            /// # Errors
+            ///
+            /// As for `timer`.
+            pub fn own_timer(&mut self, name: &str, timer: Timer) -> Result<(), Error>
+            where
+                T: OnOwnTick,
+            {
+                crate::timer::register_own::<T>(&self.access.owner_arc(), name, timer)
+            }
+
+            /// Cancels a timer: no tick of it starts any more, not even one that is queued. `false` if there is none
+            /// of that name.
+            pub fn cancel_timer(&mut self, name: &str) -> bool {
+                self.object().any_timers().is_some_and(|timers| timers.cancel(name))
+            }
+
+            /// The names of this object's timers, sorted.
+            #[must_use]
+            pub fn timers(&self) -> Vec<String> {
+                self.object().any_timers().map_or_else(Vec::new, |timers| timers.names())
+            }
+
             /// Computing work on the CPU pool, apart from the workers (WORK-1).
             pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
                 cpu_work(&self.object().node.pool, work)

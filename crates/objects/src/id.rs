@@ -22,6 +22,8 @@ pub enum ObjectKind {
     ChannelHandler,
     /// A task of the program's own on the node's workers.
     Task,
+    /// A timer with a gate of its own.
+    Timer,
 }
 
 impl fmt::Display for ObjectKind {
@@ -32,6 +34,7 @@ impl fmt::Display for ObjectKind {
             Self::NodeHandler => "node handler",
             Self::ChannelHandler => "channel",
             Self::Task => "task",
+            Self::Timer => "timer",
         })
     }
 }

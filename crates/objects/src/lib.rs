@@ -5,6 +5,7 @@
 //! | `spot`, `actor`, `envelope` | what a program implements: `Spot`, `Actor`, `Handler`, `Handles` |
 //! | `turn`, `lifecycle` | what a handler and a lifecycle callback get |
 //! | `refs`, `ask`, `send`, `work`, `create`, `close` | what a program calls |
+//! | `timer` | turns by the clock |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
 //! | `testing` | probes, and the driver that a seed repeats |
@@ -40,6 +41,7 @@ mod shutdown;
 mod spawn;
 mod spot;
 pub mod testing;
+mod timer;
 mod turn;
 mod work;
 
@@ -65,6 +67,8 @@ pub use spot::{
     Admission, Admits, Closing, Entry, Instance, Joining, Member, Mode, Payload, PerActor, SharesGate, Spot,
     SpotWide,
 };
+pub use timer::{Late, OnOwnTick, OnTick, PERIOD_MIN, TIMERS_MAX, Tick, Timer, TimerTurn};
 pub use turn::{Turn, Yielding, Yields};
 pub use turnkeep_scheduler::room::WAITERS_MAX;
+pub use turnkeep_scheduler::timeline::Clock;
 pub use work::Work;

@@ -14,6 +14,7 @@ use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, Count, NodeCounters, Owner};
 use turnkeep_scheduler::pool::{Pool, driven};
+use turnkeep_scheduler::timeline::Clock;
 
 use crate::actor::{Actor, Handler};
 use crate::builder::{Builder, TypeEntry};
@@ -56,6 +57,7 @@ pub(crate) struct Config {
     pub(crate) ask_timeout: Duration,
     pub(crate) send_timeout: Duration,
     pub(crate) shutdown_timeout: Duration,
+    pub(crate) clock: Clock,
 }
 
 const OPEN: u8 = 0;
@@ -196,8 +198,10 @@ impl NodeInner {
 
     /// An object has ended.
     pub(crate) fn forget(&self, object: &Object) {
-        if object.kind == ObjectKind::Task {
-            return self.tasks.remove(object);
+        match object.kind {
+            ObjectKind::Task => return self.tasks.remove(object),
+            ObjectKind::Timer => return,
+            _ => {}
         }
         let release = || {
             let release = || as_infrastructure(|| self.locate.release(object.kind, object.id.as_str()));
@@ -413,6 +417,12 @@ impl Node {
         limit: Duration,
     ) -> impl Future<Output = Result<ShutdownReport, Error>> + Send + 'static {
         shutdown::shutdown(self.inner.clone(), limit)
+    }
+
+    /// The clock that its timers follow.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.inner.config.clock
     }
 
     /// How many workers run the node's turns.

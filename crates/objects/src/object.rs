@@ -15,6 +15,7 @@ use crate::id::{Generation, Id, ObjectKind};
 use crate::join::Leave;
 use crate::node::NodeInner;
 use crate::spot::Member;
+use crate::timer::Timers;
 
 /// What can be done with an object without knowing its type.
 pub(crate) struct Hooks {
@@ -53,6 +54,7 @@ struct Late {
     ended: Notify,
     /// Why it could not be made, if that is how it ended.
     not_made: OnceLock<Error>,
+    timers: Timers,
 }
 
 impl Object {
@@ -90,6 +92,16 @@ impl Object {
     /// It cannot be made; everybody who waits for it is told this.
     pub(crate) fn set_not_made(&self, why: Error) {
         let _ = self.late.get_or_init(Box::default).not_made.set(why);
+    }
+
+    /// Its timers.
+    pub(crate) fn timers(&self) -> &Timers {
+        &self.late.get_or_init(Box::default).timers
+    }
+
+    /// Its timers, if it ever had any.
+    pub(crate) fn any_timers(&self) -> Option<&Timers> {
+        self.late.get().map(|late| &late.timers)
     }
 
     /// Why it could not be made.
@@ -159,6 +171,9 @@ impl Identity for Object {
     }
 
     fn ended(&self, why: Refusal) {
+        if let Some(timers) = self.any_timers() {
+            timers.end();
+        }
         self.node.forget(self);
         let code = match why {
             Refusal::Panicked => 2,

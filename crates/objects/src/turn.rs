@@ -17,12 +17,14 @@ use turnkeep_scheduler::ticks;
 use crate::actor::{Actor, Handler};
 use crate::call::{Call, may_yield};
 use crate::context::context;
+use crate::error::Error;
 use crate::id::{Generation, ObjectKind};
 use crate::join::{DeferError, Join, JoinTarget};
 use crate::node::{Node, Tally};
 use crate::object::{Object, object_of};
 use crate::refs::{ActorAddress, ActorRef, HandlerAddress, SpotAddress, SpotRef};
 use crate::spot::{Admits, SharesGate, Spot};
+use crate::timer::{OnOwnTick, OnTick, Timer};
 use crate::work::{Work, cpu_work, io_work};
 
 /// The turn of a handler of `T`; with `P`, of a member of a Spot of type `P` whose state it reaches too.

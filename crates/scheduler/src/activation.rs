@@ -54,6 +54,7 @@ use crate::deadline::shielded;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use crate::waits::Berth;
 
 const ATTACHED: u8 = 0;
 const NOTIFIED: u8 = 1;
@@ -134,6 +135,10 @@ pub(crate) struct Activation {
     flow: Cell<u64>,
     /// The call it answers; 0 for none.
     serves: Cell<u64>,
+    /// Its first call, while it waits for the answer.
+    berth: Berth,
+    /// Whether it has raised its owner's signpost for that call.
+    raised: Cell<bool>,
     /// Whether the layer above has declared the handler over, though its turn goes on.
     closed: Cell<bool>,
     /// What the layer above keeps for this handler.
@@ -221,7 +226,7 @@ fn allocate(size: usize) -> NonNull<Activation> {
 }
 
 /// The driver's pointer to an activation. Copies are fine; the driver's one count is given back by `finish`.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Act(NonNull<Activation>);
 
 impl std::ops::Deref for Act {
@@ -259,6 +264,8 @@ impl Act {
             deadline_ns: Cell::new(u64::MAX),
             flow: Cell::new(0),
             serves: Cell::new(0),
+            berth: Berth::new(),
+            raised: Cell::new(false),
             closed: Cell::new(false),
             local: Cell::new(None),
             size,
@@ -466,6 +473,14 @@ impl Activation {
 
     pub(crate) fn serves(&self) -> &Cell<u64> {
         &self.serves
+    }
+
+    pub(crate) fn berth(&self) -> &Berth {
+        &self.berth
+    }
+
+    pub(crate) fn raised(&self) -> &Cell<bool> {
+        &self.raised
     }
 
     pub(crate) fn closed(&self) -> &Cell<bool> {

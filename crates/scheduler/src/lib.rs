@@ -31,6 +31,7 @@ pub mod room;
 mod state;
 mod sync;
 pub mod ticks;
+pub mod timeline;
 pub mod virtual_time;
 pub mod waits;
 mod wake_word;

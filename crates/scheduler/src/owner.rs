@@ -101,8 +101,9 @@ pub struct Owner {
     inbox: Inbox,
     /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
     holds: AtomicU32,
-    /// How many waits in its box others may hang on.
+    /// How many waits in its box others may hang on, and how many calls of its handlers.
     waits_out: Signpost,
+    calls_out: Signpost,
     /// The senders' side of both lanes.
     front: [Front; 2],
     /// The owner of the gate it is under, as a strong count; null: its own.
@@ -159,6 +160,7 @@ impl Owner {
             control_out: AtomicBool::new(false),
             holds: AtomicU32::new(0),
             waits_out: Signpost::new(),
+            calls_out: Signpost::new(),
             control: Link::new(Kind::Control),
             marker: Link::new(Kind::Marker),
             rare: Rares::new(),
@@ -421,6 +423,10 @@ impl Owner {
         if !act.listed().replace(false) {
             return;
         }
+        act.berth().forget();
+        if act.raised().replace(false) {
+            self.calls_out.lower(1);
+        }
         let forgot = self.rare.if_any(|rare| {
             if let Some(at) = rare.suspended.iter().position(|other| *other == act) {
                 rare.suspended.swap_remove(at);
@@ -467,7 +473,12 @@ impl Owner {
 
     /// Whether somebody's wait stands here that others may hang on.
     pub(crate) fn has_waits(&self) -> bool {
-        self.waits_out.is_up()
+        self.waits_out.is_up() || self.calls_out.is_up()
+    }
+
+    /// Of the calls of its handlers. Changed under its gate.
+    pub(crate) fn calls_out(&self) -> &Signpost {
+        &self.calls_out
     }
 
     pub(crate) fn rare(&self) -> &Rares {

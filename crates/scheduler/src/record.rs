@@ -128,6 +128,11 @@ impl Record {
         Self::new(Lane::Lifecycle, 0, work)
     }
 
+    /// An application record that has room of its own, so that a full lane neither refuses nor delays it: a tick.
+    pub fn of_own_room<W: Work>(work: W) -> Self {
+        Self::new(Lane::Application, 0, work)
+    }
+
     fn new<W: Work>(lane: Lane, reserved: u64, work: W) -> Self {
         let header = Header { link: Link::new(Kind::Record), table: &TableOf::<W>::TABLE, reserved, lane };
         Self(NonNull::from(Box::leak(Box::new(Whole { header, work }))).cast())

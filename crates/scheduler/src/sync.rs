@@ -14,6 +14,11 @@ mod real {
     #[cfg(not(test))]
     pub(crate) use std::sync::atomic;
 
+    /// Another thread will be done in a moment.
+    pub(crate) fn pause() {
+        std::thread::yield_now();
+    }
+
     /// `std::cell::UnsafeCell` with the access shape that loom checks.
     #[derive(Debug, Default)]
     #[repr(transparent)]
@@ -136,6 +141,7 @@ mod model {
     #[cfg(test)]
     pub(crate) use loom::sync::Arc;
     pub(crate) use loom::sync::atomic;
+    pub(crate) use loom::thread::yield_now as pause;
 
     /// loom's lock with the shape of parking_lot's.
     #[derive(Debug, Default)]

@@ -50,17 +50,29 @@ pub(crate) struct Move {
 pub(super) struct Announced {
     actor: Arc<Owner>,
     join: u64,
+    /// The Spots that were announced first.
+    spots: Vec<Arc<Owner>>,
+    /// Whether the Join cannot be: it would have waited for itself.
+    is_refused: bool,
 }
 
 impl Announced {
     /// A Join that is registered for good needs its target and the Spot that the Actor leaves.
-    pub(super) fn new(join: &Join) -> Self {
-        let actor = join.actor.clone();
-        let announced = Self { join: fresh(), actor };
-        let target = join.target.destination.resolve("join").map(Resolved::into_owner).ok();
-        let source = object_of(&announced.actor).node.membership.place(announced.actor.key());
-        announced.now(target.into_iter().chain(source));
-        announced
+    /// The target, if it is known yet.
+    pub(super) fn new(join: &Join, target: Option<Arc<Owner>>) -> Self {
+        let (actor, number) = (join.actor.clone(), fresh());
+        let source = object_of(&actor).node.membership.place(actor.key());
+        // A Join to where the Actor is needs nobody's turn.
+        let stays = target.as_ref().zip(source.as_ref()).is_some_and(|(one, other)| Arc::ptr_eq(one, other));
+        let spots: Vec<_> = target.into_iter().chain(source).filter(|_| !stays).collect();
+        let is_refused = match waits::announce_join(&actor, number, &spots) {
+            Ok(()) => false,
+            Err(cycle) => {
+                refused(&actor, &cycle);
+                true
+            }
+        };
+        Self { actor, join: number, spots, is_refused }
     }
 
     fn now(&self, spots: impl IntoIterator<Item = Arc<Owner>>) {
@@ -72,6 +84,13 @@ impl Drop for Announced {
     fn drop(&mut self) {
         self.now(None);
     }
+}
+
+/// Reports a Join that would have waited for itself.
+fn refused(actor: &Owner, cycle: &Cycle) {
+    let object = object_of(actor);
+    let error = would_close(cycle, "join");
+    report(|| tracing::warn!(%object, %error, "a Join was refused"));
 }
 
 /// Keeps the Actor's application lane closed (JOIN-11).
@@ -199,16 +218,13 @@ impl Departure {
             Ok(spot) => spot.clone(),
             Err(kind) => return self.machine.on(News::Refused(*kind)),
         };
+        if of.announced.is_refused {
+            return self.machine.on(News::Refused(Kind::WaitCycle));
+        }
         let (call, heard) = (fresh(), Answered::default());
-        match self.begin_waiting(&spot, call, &heard) {
-            // Its waits are noted; what is left to say is that it will come under the target's gate.
-            Ok(()) => of.announced.now(Some(spot.clone()).filter(|spot| object_of(spot).shares_gate)),
-            Err(cycle) => {
-                let object = object_of(&self.actor);
-                let error = would_close(&cycle, "join");
-                report(|| tracing::warn!(%object, %error, "a Join was refused"));
-                return self.machine.on(News::Refused(Kind::WaitCycle));
-            }
+        if let Err(cycle) = self.begin_waiting(&spot, call, &heard, &of.announced) {
+            refused(&self.actor, &cycle);
+            return self.machine.on(News::Refused(Kind::WaitCycle));
         }
         let (decided, mut decision) = completion();
         let (joined_told, joined) = completion();
@@ -239,11 +255,26 @@ impl Departure {
         if self.machine.state() == State::Joining { self.await_joined(access, joined).await } else { effect }
     }
 
-    /// Notes which turns the Join needs, unless that would close a cycle.
-    fn begin_waiting(&mut self, spot: &Arc<Owner>, call: u64, heard: &Answered) -> Result<(), Cycle> {
-        let of_target = waits::begin_told(spot, call, false, heard)?;
-        self.of_source = Some(waits::begin_told(&self.source, fresh(), false, &self.left_heard)?);
+    /// Notes which turns the Join needs. Those that were announced are not looked at again; the others may close a
+    /// cycle: of a target that was not there then, or a source that an earlier Join has changed.
+    fn begin_waiting(
+        &mut self,
+        spot: &Arc<Owner>,
+        call: u64,
+        heard: &Answered,
+        announced: &Announced,
+    ) -> Result<(), Cycle> {
+        let begin = |spot: &Arc<Owner>, call, heard: &Answered| {
+            if announced.spots.iter().any(|other| Arc::ptr_eq(other, spot)) {
+                return Ok(waits::note_told(spot, call, false, heard));
+            }
+            waits::begin_told(spot, call, false, heard)
+        };
+        let of_target = begin(spot, call, heard)?;
+        self.of_source = Some(begin(&self.source, fresh(), &self.left_heard)?);
         self.of_target = Some(of_target);
+        // What is left to say is that it will come under the target's gate.
+        announced.now(Some(spot.clone()).filter(|spot| object_of(spot).shares_gate));
         Ok(())
     }
 

@@ -23,7 +23,7 @@ use self::depart::{Announced, Move};
 use crate::HeapSize;
 use crate::actor::Actor;
 use crate::call::check_wait;
-use crate::destination::Destination;
+use crate::destination::{Destination, Resolved};
 use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
 use crate::object::object_of;
@@ -201,7 +201,8 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
 }
 
 fn is_registration_scope(turn: &Current<'_>) -> bool {
-    !turn.is_closed() && !turn.is_lifecycle() && object_of(turn.owner()).kind != ObjectKind::Task
+    let is_handler = !matches!(object_of(turn.owner()).kind, ObjectKind::Task | ObjectKind::Timer);
+    is_handler && !turn.is_closed() && !turn.is_lifecycle()
 }
 
 fn deferrals_in(local: &mut Option<Box<dyn Any + Send>>) -> &mut Deferrals {
@@ -270,7 +271,8 @@ pub(crate) fn end_of_scope(ending: Ending) -> Vec<Registered> {
 pub(crate) fn start(joins: Vec<Registered>) {
     let held = joins.into_iter().map(|Registered(join)| {
         join.actor.hold();
-        (Announced::new(&join), join, None)
+        let target = join.target.destination.resolve("join").map(Resolved::into_owner).ok();
+        (Announced::new(&join, target), join, None)
     });
     Row(held.collect()).next();
 }
@@ -281,7 +283,12 @@ pub(crate) fn arrive_at_creation(actor: &Arc<Owner>, target: &Target) -> Wait<Re
     actor.hold();
     let join =
         Join { actor: actor.clone(), target: target.clone(), request: None, bytes: 0, timeout: JOIN_TIMEOUT };
-    Row(VecDeque::from([(Announced::new(&join), join, Some(told))])).next();
+    // Without a look-up: the caller holds a part of the directory.
+    let known = match &join.target.destination {
+        Destination::Owner(spot) => Some(spot.clone()),
+        Destination::Address(_) => None,
+    };
+    Row(VecDeque::from([(Announced::new(&join, known), join, Some(told))])).next();
     wait
 }
 

@@ -52,6 +52,7 @@ use std::task::{RawWaker, RawWakerVTable, Waker};
 
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicUsize, Ordering};
+use crate::waits::Bond;
 
 /// The waker cell holds the waker to wake.
 const WAKER: usize = 1;
@@ -74,10 +75,17 @@ pub(super) fn is_decided(word: usize) -> bool {
     word & DECIDED != 0
 }
 
-/// What the two ends and the deadline share.
-struct Slot<T> {
+/// The part of a slot that does not depend on its value.
+struct Head {
     /// The state; see the top of the file.
     word: AtomicUsize,
+    /// No part of the protocol here; see [`crate::waits`].
+    bond: Bond,
+}
+
+/// What the two ends and the deadline share.
+struct Slot<T> {
+    head: Head,
     /// DONE-b says whose it is.
     value: UnsafeCell<Option<T>>,
     /// DONE-c says whose it is.
@@ -100,8 +108,8 @@ fn try_decide(state: &AtomicUsize, change: impl Fn(usize) -> usize) -> Result<us
 }
 
 /// A look at a slot's word without a reference, for who knows by other means that the slot lives.
-#[derive(Clone, Copy)]
-pub(crate) struct Probe(NonNull<AtomicUsize>);
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Probe(NonNull<Head>);
 
 impl Probe {
     /// Whether the wait is over.
@@ -111,7 +119,17 @@ impl Probe {
     /// An end of the slot that the probe was made from is there, and stays there during the call.
     pub(crate) unsafe fn is_over(self) -> bool {
         // SAFETY: that end's reference keeps the slot.
-        is_decided(unsafe { self.0.as_ref() }.load(Ordering::Acquire))
+        is_decided(unsafe { self.0.as_ref() }.word.load(Ordering::Acquire))
+    }
+
+    /// The bond of the call whose answer the slot is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Probe::is_over`], for as long as the result is used.
+    pub(crate) unsafe fn bond<'a>(self) -> &'a Bond {
+        // SAFETY: that end's reference keeps the slot.
+        &unsafe { self.0.as_ref() }.bond
     }
 }
 
@@ -135,7 +153,7 @@ impl<T: Send + 'static> Held<T> {
     #[inline]
     pub(super) fn pair() -> (Held<T>, Held<T>) {
         let slot = Box::new(Slot {
-            word: AtomicUsize::new(2 * REFERENCE),
+            head: Head { word: AtomicUsize::new(2 * REFERENCE), bond: Bond::new() },
             value: UnsafeCell::new(None),
             waker: UnsafeCell::new(None),
         });
@@ -145,13 +163,13 @@ impl<T: Send + 'static> Held<T> {
 
     /// A probe of this slot.
     pub(super) fn probe(&self) -> Probe {
-        Probe(NonNull::from(&self.slot().word))
+        Probe(NonNull::from(&self.slot().head))
     }
 
     /// The word as it is, with Acquire.
     #[inline(always)]
     pub(super) fn word(&self) -> usize {
-        self.slot().word.load(Ordering::Acquire)
+        self.slot().head.word.load(Ordering::Acquire)
     }
 
     /// The completer's verb: decides `DONE`, or gives the value back because another decided.
@@ -200,7 +218,7 @@ impl<T: Send + 'static> Held<T> {
             if same {
                 return word;
             }
-            let before = self.slot().word.fetch_and(!WAKER, Ordering::AcqRel);
+            let before = self.slot().head.word.fetch_and(!WAKER, Ordering::AcqRel);
             if before & DECIDED != 0 {
                 return before;
             }
@@ -209,7 +227,7 @@ impl<T: Send + 'static> Held<T> {
         // SAFETY: DONE-c, `WAKER` is clear and the slot was open after that: whoever decides from now on
         // finds `WAKER` clear and leaves the cell alone.
         let old = self.slot().waker.with_mut(|cell| unsafe { std::mem::replace(&mut *cell, new) });
-        let word = self.slot().word.fetch_or(WAKER, Ordering::AcqRel);
+        let word = self.slot().head.word.fetch_or(WAKER, Ordering::AcqRel);
         drop(old);
         word
     }
@@ -220,7 +238,7 @@ impl<T: Send + 'static> Held<T> {
     ///
     /// The caller is the wait, has not ended, and ends with this.
     pub(super) unsafe fn close(&self) -> Option<T> {
-        match try_decide(&self.slot().word, |word| word | CLOSED) {
+        match try_decide(&self.slot().head.word, |word| word | CLOSED) {
             Ok(_) => {
                 // SAFETY: DONE-c, the wait itself decided, so no decider reads the cell.
                 drop(self.slot().waker.with_mut(|cell| unsafe { (*cell).take() }));
@@ -240,7 +258,7 @@ impl<T: Send + 'static> Held<T> {
             let reference = if word & WAKER == 0 { REFERENCE } else { 0 };
             (word | decision) - reference
         };
-        let Ok(before) = try_decide(&self.slot().word, change) else { return Err(self) };
+        let Ok(before) = try_decide(&self.slot().head.word, change) else { return Err(self) };
         if before & WAKER == 0 {
             // Given away in the deciding step; DONE-d: the wait, at least, held another then. The slot may
             // be freed by now.
@@ -307,7 +325,7 @@ impl<T: Send + 'static> Held<T> {
 impl<T: Send + 'static> Clone for Held<T> {
     fn clone(&self) -> Held<T> {
         // Relaxed: the new reference is made from one that exists.
-        self.slot().word.fetch_add(REFERENCE, Ordering::Relaxed);
+        self.slot().head.word.fetch_add(REFERENCE, Ordering::Relaxed);
         Held(self.0)
     }
 }
@@ -315,7 +333,7 @@ impl<T: Send + 'static> Clone for Held<T> {
 impl<T: Send + 'static> Drop for Held<T> {
     #[inline]
     fn drop(&mut self) {
-        let word = &self.slot().word;
+        let word = &self.slot().head.word;
         // A sole reference cannot be copied by another, so a read is enough to know that it is the last; Acquire
         // takes in what the others did before they gave theirs back.
         let last = word.load(Ordering::Acquire) < 2 * REFERENCE

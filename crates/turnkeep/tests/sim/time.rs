@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use turnkeep::prelude::*;
 use turnkeep::testing::{Door, Log, Signal, Sim, explore, within};
+use turnkeep::{Clock, OnTick, Tick, Timer};
 
 const HOUR: Duration = Duration::from_secs(3600);
 
@@ -127,4 +128,62 @@ fn sim_two_at_once_have_times_of_their_own() {
     assert_eq!((one.elapsed(), other.elapsed()), (HOUR, Duration::ZERO));
     assert_eq!(one.run(first.ask(Left).timeout(HOUR)).unwrap(), 3600);
     assert_eq!(other.run(second.ask(Left).timeout(2 * HOUR)).unwrap(), 7200);
+}
+
+/// Ticks every hour.
+struct Bell(Log<(String, Duration)>);
+impl Spot for Bell {
+    type Mode = SpotWide;
+
+    async fn on_create(turn: &mut Lifecycle<'_, Self>) -> Result<(), Failure> {
+        turn.timer("bell", Timer::every(HOUR))?;
+        Ok(())
+    }
+}
+
+impl OnTick for Bell {
+    async fn on_tick(turn: &mut Turn<'_, Self>, tick: Tick) -> Result<(), Failure> {
+        let entry = (turn.id().to_owned(), tick.due());
+        turn.0.push(entry);
+        Ok(())
+    }
+}
+
+fn bells(sim: &Sim, builder: turnkeep::Builder) -> (Node, Log<(String, Duration)>) {
+    let log = Log::new();
+    let bell = log.clone();
+    let bells = Options::new().factory(move |_| Ok(Bell(bell.clone())));
+    let node = sim.node(builder.spot_with("bell", bells));
+    for id in ["a", "b", "c"] {
+        sim.run(node.spot::<Bell>(id).create()).unwrap();
+    }
+    (node, log)
+}
+
+#[test]
+fn sim_timers_follow_its_time() {
+    let run = |seed| {
+        let sim = Sim::new(seed);
+        let (node, log) = bells(&sim, Node::builder());
+        sim.advance(10 * HOUR);
+        sim.run(node.shutdown()).unwrap();
+        log.take()
+    };
+    let ticks = run(1);
+    assert_eq!(ticks.len(), 30);
+    assert!((0..30).all(|at| ticks[at].1 == (at as u32 / 3 + 1) * HOUR), "{ticks:?}");
+    assert_eq!(ticks, run(1));
+    assert!((2..20).any(|seed| run(seed) != ticks), "the three of an hour come in any order");
+}
+
+#[test]
+fn sim_timers_of_a_clock_moved_by_hand_follow_that() {
+    let sim = Sim::new(1);
+    let clock = Clock::manual();
+    let (_node, log) = bells(&sim, Node::builder().clock(clock.clone()));
+    sim.advance(10 * HOUR);
+    assert!(log.is_empty());
+    clock.advance(HOUR);
+    sim.run_until_idle();
+    assert_eq!(log.len(), 3);
 }

@@ -3,7 +3,8 @@
 //!
 //! # Where a wait stands
 //!
-//! An [`Entry`] is in the box ([`crate::rare`]) of the object whose handler waits and, if that handler keeps the
+//! The first call of a handler stands in its activation ([`berth`](Berth)), where it costs no lock. Every other wait is
+//! an [`Entry`] in the box ([`crate::rare`]) of the object whose handler waits and, if that handler keeps the
 //! gate of another object (a member its Spot's), in that one's too. It goes in before anything is submitted and
 //! comes out when the [`Waiting`] is dropped, or with the handler's end.
 //!
@@ -16,6 +17,8 @@
 //!   passes a full fence, then reads that of its target and of its target's gate. Of the askers of a cycle, the one
 //!   whose fence comes last reads all the others' as raised, and finds the entries under the boxes' locks (Dekker
 //!   1965, with the fences that C11 needs). A move of the target in between is an asker itself: it looks again.
+//! * A pending Join is an asker, too: what it will wait for is announced by the handler that leaves it behind, and
+//!   looked at there.
 //! * *Both refused*: who finds a cycle takes one lock of the process, searches again, and if the cycle is still
 //!   there takes its own entry out before it gives the lock back. Whoever comes next finds the cycle broken.
 //!
@@ -38,16 +41,20 @@ use std::task::{Context, Poll, ready};
 
 use turnkeep_machines::cycle::{self, Look, Need, Waiter};
 
+pub(crate) use self::berth::{Berth, Bond};
 use crate::activation::Act;
 use crate::ambient::with_act;
 use crate::completion::{Outcome, Probe, Wait};
 use crate::owner::Owner;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
+mod berth;
+
 /// Held while a cycle that was found is looked for again.
 static ONE_REFUSAL: parking_lot::Mutex<()> = parking_lot::const_mutex(());
 
 /// One wait of one handler.
+#[derive(Debug)]
 pub(crate) struct Entry {
     /// The handler, as a number.
     pub(crate) handler: usize,
@@ -67,7 +74,7 @@ pub(crate) struct Entry {
 }
 
 /// How it is known that a wait is over.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 enum Over {
     /// Not before it is taken out.
     Unknown,
@@ -88,7 +95,8 @@ impl Answered {
     }
 }
 
-// SAFETY: the pointers are read under the lock of the box the entry is in; see the head of this file.
+// SAFETY: the pointers are read under the lock of the box the entry is in, or with the reader's mark of its berth; see
+// the head of this file.
 unsafe impl Send for Entry {}
 
 impl Entry {
@@ -107,6 +115,16 @@ impl Entry {
             Over::Told(answered) => answered.0.load(Ordering::Acquire),
             // SAFETY: called under the lock of the box, so the `Awaited` that has an end of the slot still has it.
             Over::Slot(probe) => unsafe { probe.is_over() },
+        }
+    }
+
+    /// The handler ends before its call: see [`berth`].
+    /// `true`: the call is being taken out this very moment.
+    fn handler_ends(&self) -> bool {
+        match &self.over {
+            // SAFETY: called while the entry is in, so the `Awaited` that has an end of the slot still has it.
+            Over::Slot(probe) => unsafe { probe.bond() }.handler_ends(),
+            Over::Unknown | Over::Told(_) => false,
         }
     }
 
@@ -178,10 +196,17 @@ pub struct Waiting {
 
 /// Where the entry of a wait is.
 #[derive(Debug)]
-struct Mark {
-    handler: usize,
-    of: Arc<Owner>,
+enum Mark {
+    /// In the box of the handler's object.
+    Boxed { handler: usize, of: Arc<Owner> },
+    /// In the handler's activation, which is gone once the bond says so.
+    Berthed { act: Act, probe: Probe },
 }
+
+// SAFETY: the activation is touched by its own handler's thread, or after the bond has been asked.
+unsafe impl Send for Mark {}
+// SAFETY: a shared mark is compared only.
+unsafe impl Sync for Mark {}
 
 /// Notes that the running handler will wait for a turn of `target`, for the call of that number (0: for none in
 /// particular), keeping its gate or not.
@@ -201,18 +226,31 @@ pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool) -> Result<Waiting, Cyc
 ///
 /// As for [`begin`].
 pub fn begin_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Result<Waiting, Cycle> {
-    look(note(target, call, keeps, &Over::Told(told.clone())), call, keeps)
+    look(note_told(target, call, keeps, told), call, keeps)
+}
+
+/// As [`begin_told`] for a wait that was announced, and not refused, before.
+pub fn note_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Waiting {
+    note(target, call, keeps, &Over::Told(told.clone()))
 }
 
 /// What the handlers of `owner` wait for, each with whether it keeps its gate meanwhile; out of date at once.
 #[must_use]
 pub fn of(owner: &Owner) -> Vec<(Arc<Owner>, bool)> {
-    let waits = owner.rare().if_any(|rare| {
+    let mut waits = Vec::new();
+    let mut add = |entry: &Entry| {
+        if !entry.is_over() {
+            waits.push((entry.need().owner.0, entry.keeps));
+        }
+    };
+    owner.rare().if_any(|rare| {
         let own = |entry: &&Entry| rare.suspended.iter().any(|act| act.number() == entry.handler);
-        let wait = |entry: &Entry| (entry.need().owner.0, entry.keeps);
-        rare.waits.iter().filter(own).filter(|entry| !entry.is_over()).map(wait).collect()
+        rare.waits.iter().filter(own).for_each(&mut add);
+        for act in &rare.suspended {
+            act.berth().with(&mut add);
+        }
     });
-    waits.unwrap_or_default()
+    waits
 }
 
 fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
@@ -235,13 +273,33 @@ fn put(act: Act, target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Ma
         call,
         over: over.clone(),
     };
-    let of = act.owner_arc();
-    of.list_with(act, entry());
-    if keeps && !std::ptr::eq(act.owner(), act.gate()) {
+    let is_guest = keeps && !std::ptr::eq(act.owner(), act.gate());
+    let mark = match over {
+        Over::Slot(probe) if !is_guest && act.berth().is_empty() => {
+            berthed(act, entry());
+            Mark::Berthed { act, probe: *probe }
+        }
+        _ => {
+            let of = act.owner_arc();
+            of.list_with(act, entry());
+            Mark::Boxed { handler: act.number(), of }
+        }
+    };
+    if is_guest {
         act.gate().put_wait(entry());
     }
     fence(Ordering::SeqCst);
-    Mark { handler: act.number(), of }
+    mark
+}
+
+/// Puts the entry into the running handler's activation.
+fn berthed(act: Act, entry: Entry) {
+    act.owner().list(act);
+    if entry.is_in_the_way() && !act.raised().replace(true) {
+        act.owner().calls_out().raise(1);
+    }
+    // SAFETY: the running handler's own berth, found empty.
+    unsafe { act.berth().put(entry) };
 }
 
 fn look(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
@@ -280,9 +338,46 @@ fn search(waiting: &Waiting, call: u64, keeps: bool) -> Option<Vec<Who>> {
             keeps,
             claims: act.owner().class().claims,
             serves: act.serves().get(),
+            answers: 0,
         };
         cycle::closing(&asker, Need { owner: Who(waiting.target.clone()), call }, &Boxes)
     })
+}
+
+/// Announces that a Join of `actor` is pending which needs turns of `spots`: to be called by the handler that leaves
+/// it behind, before it gives its answer.
+///
+/// # Errors
+///
+/// The cycle that the Join would close; then nothing is announced.
+pub fn announce_join(actor: &Arc<Owner>, join: u64, spots: &[Arc<Owner>]) -> Result<(), Cycle> {
+    actor.announce_join(join, spots.to_vec());
+    fence(Ordering::SeqCst);
+    if search_join(actor, spots).is_none() {
+        return Ok(());
+    }
+    let _one = ONE_REFUSAL.lock();
+    match search_join(actor, spots) {
+        None => Ok(()),
+        Some(chain) => {
+            actor.announce_join(join, Vec::new());
+            Err(Cycle(chain.into_iter().map(|who| who.0).collect()))
+        }
+    }
+}
+
+fn search_join(actor: &Arc<Owner>, spots: &[Arc<Owner>]) -> Option<Vec<Who>> {
+    let asker = cycle::Asker {
+        // No handler: the Join begins when this one is over.
+        handler: 0,
+        owner: Who(actor.clone()),
+        gate: Who(actor.clone()),
+        keeps: false,
+        claims: true,
+        serves: 0,
+        answers: with_act(|act| act.map_or(0, |act| act.serves().get())),
+    };
+    spots.iter().find_map(|spot| cycle::closing(&asker, Need { owner: Who(spot.clone()), call: 0 }, &Boxes))
 }
 
 /// What the boxes say.
@@ -292,18 +387,25 @@ impl Boxes {
     /// The entries of `who` that `which` picks, by handler.
     fn waiters(who: &Who, which: impl Fn(&Entry) -> bool) -> Vec<Waiter<Who>> {
         let mut waiters: Vec<Waiter<Who>> = Vec::new();
-        who.0.rare().if_any(|rare| {
-            for entry in rare.waits.iter().filter(|entry| which(entry) && !entry.is_over()) {
-                match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
-                    Some(waiter) => {
-                        waiter.keeps |= entry.keeps;
-                        waiter.needs.push(entry.need());
-                    }
-                    None => {
-                        let (handler, keeps, needs) = (entry.handler, entry.keeps, vec![entry.need()]);
-                        waiters.push(Waiter { handler, keeps, needs });
-                    }
+        let mut add = |entry: &Entry| {
+            if !which(entry) || entry.is_over() {
+                return;
+            }
+            match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
+                Some(waiter) => {
+                    waiter.keeps |= entry.keeps;
+                    waiter.needs.push(entry.need());
                 }
+                None => {
+                    let (handler, keeps, needs) = (entry.handler, entry.keeps, vec![entry.need()]);
+                    waiters.push(Waiter { handler, keeps, needs });
+                }
+            }
+        };
+        who.0.rare().if_any(|rare| {
+            rare.waits.iter().for_each(&mut add);
+            for act in &rare.suspended {
+                act.berth().with(&mut add);
             }
         });
         waiters
@@ -346,10 +448,15 @@ impl Waiting {
 
     /// The wait is over.
     fn end(&mut self) {
-        let Some(mark) = self.mark.take() else { return };
-        let is_it = |entry: &Entry| entry.handler == mark.handler && entry.call == self.call;
-        if let Some(gate) = mark.of.take_wait(is_it).flatten() {
-            gate.take_wait(is_it);
+        match self.mark.take() {
+            None => {}
+            Some(Mark::Boxed { handler, of }) => {
+                let is_it = |entry: &Entry| entry.handler == handler && entry.call == self.call;
+                if let Some(gate) = of.take_wait(is_it).flatten() {
+                    gate.take_wait(is_it);
+                }
+            }
+            Some(Mark::Berthed { act, probe }) => leave_berth(act, self.call, probe),
         }
     }
 
@@ -357,7 +464,11 @@ impl Waiting {
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
         let handler = with_act(|act| act.filter(|act| act.owner().class().is_asked).map(Act::number));
-        handler != self.mark.as_ref().map(|mark| mark.handler)
+        let noted = self.mark.as_ref().map(|mark| match mark {
+            Mark::Boxed { handler, .. } => *handler,
+            Mark::Berthed { act, .. } => act.number(),
+        });
+        handler != noted
     }
 }
 
@@ -366,6 +477,22 @@ impl std::ops::Deref for Waiting {
 
     fn deref(&self) -> &Arc<Owner> {
         &self.target
+    }
+}
+
+fn leave_berth(act: Act, call: u64, probe: Probe) {
+    if with_act(|running| running == Some(act)) {
+        // Its own handler, or a later one in the same block: that one's berth has another call.
+        if act.berth().take(call).is_some() && act.raised().replace(false) {
+            act.owner().calls_out().lower(1);
+        }
+        return;
+    }
+    // SAFETY: the `Awaited` that is ending has an end of the slot.
+    if unsafe { probe.bond() }.drop_begins() {
+        // Its handler cannot have ended without saying so, and does not end before this is done. The signpost stays
+        // up until then: it is that handler's.
+        drop(act.berth().take(call));
     }
 }
 
@@ -418,9 +545,12 @@ impl<T: Send + 'static> Awaited<T> {
     ///
     /// The cycle that its wait would close.
     pub fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
-        let waiting = Self::look(&self.waiting.target, self.waiting.call, keeps, &self.answer)?;
-        // The entry of the earlier place goes.
-        self.waiting = waiting;
+        self.waiting.end();
+        if let Some(probe) = self.answer.probe() {
+            // SAFETY: this has an end of the slot.
+            unsafe { probe.bond() }.renew();
+        }
+        self.waiting = Self::look(&self.waiting.target, self.waiting.call, keeps, &self.answer)?;
         Ok(())
     }
 }
