@@ -3,6 +3,8 @@
 
 #[path = "sim/clauses.rs"]
 mod clauses;
+#[path = "sim/probes.rs"]
+mod probes;
 #[path = "sim/repeat.rs"]
 mod repeat;
 #[path = "sim/scenarios.rs"]
