@@ -7,7 +7,7 @@
 //!
 //! | the call | what it hangs on |
 //! |---|---|
-//! | is being handled, and that handler waits | that handler's own needs |
+//! | is being handled, and that handler waits | that handler's own needs and, if it has given its gate up, the handler that keeps the owner's gate now: it goes on under it |
 //! | waits in the owner's queue | the handler that keeps the owner's gate, the handler that has the owner's claim, and, while a Join of the owner is pending, a turn of each Spot that the Join needs |
 //!
 //! A cycle is closed if the search from the target comes back to something that only the asker's own end could
@@ -59,6 +59,8 @@ pub struct Asker<O> {
 pub struct Waiter<O> {
     /// The handler.
     pub handler: usize,
+    /// Whether it keeps its gate meanwhile.
+    pub keeps: bool,
     /// What it waits for.
     pub needs: Vec<Need<O>>,
 }
@@ -122,8 +124,7 @@ fn blockers<L: Look>(asker: &Asker<L::Owner>, need: &Need<L::Owner>, look: &L) -
             return None;
         }
         if let Some(handler) = look.serving(&need.owner, need.call) {
-            let blockers = Blockers { waiters: Vec::from([handler]), needs: Vec::new() };
-            return (blockers.waiters[0].handler != asker.handler).then_some(blockers);
+            return served(asker, need, handler, look);
         }
         if need.call == asker.answers {
             return Some(Blockers { waiters: Vec::new(), needs: Vec::new() });
@@ -141,6 +142,28 @@ fn blockers<L: Look>(asker: &Asker<L::Owner>, need: &Need<L::Owner>, look: &L) -
     let mut waiters = look.claimants(&need.owner);
     waiters.extend(look.keepers(&gate));
     Some(Blockers { waiters, needs })
+}
+
+/// What a need hangs on whose call is being handled by a handler that waits.
+fn served<L: Look>(
+    asker: &Asker<L::Owner>,
+    need: &Need<L::Owner>,
+    handler: Waiter<L::Owner>,
+    look: &L,
+) -> Option<Blockers<L::Owner>> {
+    if handler.handler == asker.handler {
+        return None;
+    }
+    let mut waiters = Vec::new();
+    if !handler.keeps {
+        let gate = look.gate(&need.owner);
+        if asker.keeps && gate == asker.gate {
+            return None;
+        }
+        waiters = look.keepers(&gate);
+    }
+    waiters.push(handler);
+    Some(Blockers { waiters, needs: Vec::new() })
 }
 
 fn chain<O: Clone + Eq>(asker: &Asker<O>, steps: &[Step<O>], last: usize) -> Vec<O> {
@@ -194,6 +217,7 @@ mod tests {
         fn waiters(&self, which: impl Fn(&&Handler) -> bool) -> Vec<Waiter<u32>> {
             let waiter = |handler: &Handler| Waiter {
                 handler: handler.number,
+                keeps: handler.keeps,
                 needs: handler.needs.iter().map(|&(owner, call)| Need { owner, call }).collect(),
             };
             self.handlers.iter().filter(which).map(waiter).collect()
@@ -274,6 +298,19 @@ mod tests {
         assert_eq!(world.asks(&asker(2, 7), 3), Some(vec![2, 3, 1, 2]));
         assert_eq!(world.asks(&asker(2, 8), 3), Some(vec![2, 3, 1, 2]), "call 7 is queued behind the asker");
         assert_eq!(world.asks(&asker(4, 8), 3), None, "who is not in it may wait behind it");
+    }
+
+    #[test]
+    fn reent_5_a_yielded_handler_needs_its_gate_again() {
+        // 1 is a member of 10 and has yielded for call 7 at 2, in call 5 of 3, which keeps its own gate.
+        let world =
+            World::default().member(1, 10).handler(3, 6, true, &[(1, 5)]).handler(1, 5, false, &[(2, 7)]);
+        assert_eq!(world.asks(&asker(10, 0), 3), Some(vec![10, 3, 1, 10]), "it could not go on");
+        assert_eq!(world.asks(&Asker { keeps: false, ..asker(10, 0) }, 3), None);
+        assert_eq!(world.asks(&asker(4, 0), 3), None);
+        // The gate is kept by one that waits for 4.
+        let world = world.handler(10, 0, true, &[(4, 8)]);
+        assert_eq!(world.asks(&asker(4, 8), 3), Some(vec![4, 3, 1, 4]));
     }
 
     #[test]

@@ -16,6 +16,7 @@
 //! | [`timer`] | when a timer is due and what a late tick stands for |
 //! | [`topic`] | names of topics, and patterns that match them |
 //! | [`join`] | the steps of one Actor's move |
+//! | [`order`] | which ready gate goes next when one thread runs them all by a seed |
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -27,6 +28,7 @@ pub mod defer;
 pub mod gate;
 pub mod join;
 pub mod lane;
+pub mod order;
 pub mod pair;
 pub mod queue;
 pub mod timer;

@@ -12,6 +12,7 @@ use turnkeep_machines::lane::{BYTES_MAX, Limits, RECORD_OVERHEAD, RECORDS_MAX};
 use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, NodeCounters};
+use turnkeep_scheduler::pool::driven::Driver;
 use turnkeep_scheduler::pool::{Pool, PoolConfig};
 use turnkeep_scheduler::timeline::Clock;
 
@@ -335,6 +336,16 @@ impl Builder {
         started
     }
 
+    /// Starts the node on a driver, in place of workers.
+    pub(crate) async fn start_driven(mut self, driver: Arc<Driver>) -> Result<Node, Error> {
+        self.check()?;
+        if !self.clock.is_manual() {
+            // Begun on the driver's time, which this thread goes by now.
+            self.clock = Clock::real();
+        }
+        self.start_on(Pool::driven(driver), false).await
+    }
+
     /// Whether the numbers make sense, before anything is started.
     fn check(&self) -> Result<(), Error> {
         check_timeout(Some(self.ask_timeout), &"ask_timeout", "build")?;
@@ -475,7 +486,10 @@ fn raise<K: LifeOf<T>, T: Any + Send>(kind: ObjectKind, name: String, state: T) 
 fn raise_entry<S: Spot<Mode = Entry>>(entry: S) -> Raise {
     static NEXT: std::sync::atomic::AtomicU64 = std::sync::atomic::AtomicU64::new(1);
     Box::new(move |node| {
-        let number = NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        let number = match node.pool.driver() {
+            None => NEXT.fetch_add(1, std::sync::atomic::Ordering::Relaxed),
+            Some(driver) => driver.next_name(),
+        };
         let id = Id::new(&format!("entry-{number}"))?;
         let begun = begin::<AsSpot, S>(node, ObjectKind::Spot, &id, Make::State(entry))?;
         let node = node.clone();

@@ -118,7 +118,7 @@ macro_rules! context {
 
             /// Computing work on the CPU pool, apart from the workers (WORK-1).
             pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
-                cpu_work(work)
+                cpu_work(&self.object().node.pool, work)
             }
 
             /// A future to run on the I/O runtime; it holds no slot while it waits (WORK-1).
@@ -126,7 +126,7 @@ macro_rules! context {
             where
                 F: Future<Output: Send> + Send + 'static,
             {
-                io_work(future)
+                io_work(&self.object().node.pool, future)
             }
         }
 

@@ -83,12 +83,12 @@ impl Directory {
         Some(entry.remove().0)
     }
 
-    /// Every object of a kind, as of one moment a shard.
+    /// Every object of a kind, as of one moment a shard, in the order in which they were made.
     pub(crate) fn all(&self, kind: ObjectKind) -> Vec<Arc<Owner>> {
         let of_shard = |shard: &Shard| -> Vec<Arc<Owner>> {
             shard.read().iter().filter(|owner| object_of(owner).kind == kind).cloned().collect()
         };
-        self.shards.iter().flat_map(of_shard).collect()
+        in_order(self.shards.iter().flat_map(of_shard).collect())
     }
 
     /// How many objects of a kind there are.
@@ -98,6 +98,12 @@ impl Directory {
             .map(|shard| shard.read().iter().filter(|owner| object_of(owner).kind == kind).count())
             .sum()
     }
+}
+
+/// Owners in the order in which they were made: an order that shows depends on no hash and no address.
+pub(crate) fn in_order(mut owners: Vec<Arc<Owner>>) -> Vec<Arc<Owner>> {
+    owners.sort_unstable_by_key(|owner| object_of(owner).generation.0);
+    owners
 }
 
 fn is(owner: &Owner, kind: ObjectKind, id: &Id) -> bool {

@@ -103,6 +103,10 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
         })
     }
 
+    fn name() -> &'static str {
+        std::any::type_name::<M>()
+    }
+
     fn refuse(self, owner: &Owner, why: Refusal) {
         let object = object_of(owner);
         let error = object.refused(if self.answer.is_some() { "ask" } else { "send" }, why);

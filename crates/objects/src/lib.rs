@@ -10,6 +10,7 @@
 //! | `timer` | turns by the clock |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
+//! | `testing` | probes, and the driver that a seed repeats |
 //! | `object`, `directory`, `membership`, `destination`, `locate` | who is who, and where |
 
 mod actor;
@@ -44,6 +45,7 @@ mod span;
 mod spawn;
 mod spot;
 mod status;
+pub mod testing;
 mod timer;
 mod turn;
 mod work;

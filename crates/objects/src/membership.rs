@@ -7,6 +7,8 @@ use parking_lot::RwLock;
 use turnkeep_machines::wait::Key;
 use turnkeep_scheduler::owner::Owner;
 
+use crate::directory::in_order;
+
 #[derive(Default)]
 struct Table {
     /// Actor to Spot.
@@ -56,7 +58,7 @@ impl Membership {
         for actor in members.keys() {
             table.places.insert(*actor, refuge.clone());
         }
-        let evicted = members.values().cloned().collect();
+        let evicted = in_order(members.values().cloned().collect());
         table.members.entry(refuge.key().0).or_default().extend(members);
         evicted
     }
@@ -72,7 +74,7 @@ impl Membership {
             .read()
             .members
             .get(&spot.0)
-            .map(|members| members.values().cloned().collect())
+            .map(|members| in_order(members.values().cloned().collect()))
             .unwrap_or_default()
     }
 

@@ -14,7 +14,7 @@ use turnkeep_scheduler::ambient::{Infrastructure, as_infrastructure};
 use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, Count, NodeCounters, Owner};
-use turnkeep_scheduler::pool::Pool;
+use turnkeep_scheduler::pool::{Pool, driven};
 use turnkeep_scheduler::timeline::Clock;
 
 use crate::actor::{Actor, Handler};
@@ -341,7 +341,7 @@ impl Node {
         self.spot::<S>(&self.entry_id()).find()
     }
 
-    /// The kind and id of every object of a kind, in no order.
+    /// The id of every object of a kind, in the order in which they were made.
     #[must_use]
     pub fn ids(&self, kind: ObjectKind) -> Vec<String> {
         let all = self.inner.directory.all(kind);
@@ -419,13 +419,23 @@ impl Node {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        let task = io::infra_handle().spawn(Infrastructure::new(future));
-        async move { task.await.ok() }
+        let future = Infrastructure::new(future);
+        let (driven, task) = match self.inner.pool.driver() {
+            Some(driver) => (Some(driven::work::spawn(driver, future)), None),
+            None => (None, Some(io::infra_handle().spawn(future))),
+        };
+        async move {
+            match (driven, task) {
+                (Some(driven), _) => driven.await,
+                (None, Some(task)) => task.await.ok(),
+                (None, None) => None,
+            }
+        }
     }
 
     /// Computing work on the CPU pool, apart from the workers (WORK-1).
     pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
-        cpu_work(work)
+        cpu_work(&self.inner.pool, work)
     }
 
     /// A future to run on the I/O runtime; it holds no slot while it waits (WORK-1).
@@ -433,7 +443,7 @@ impl Node {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        io_work(future)
+        io_work(&self.inner.pool, future)
     }
 
     /// Waits until no accepted work is left anywhere on the node: nothing queued, running, waiting or being

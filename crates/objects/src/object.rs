@@ -178,6 +178,10 @@ impl fmt::Display for Object {
 }
 
 impl Identity for Object {
+    fn name(&self) -> String {
+        format!("{} {} #{}", self.kind, self.id, self.generation)
+    }
+
     fn ended(&self, why: Refusal) {
         if let Some(timers) = self.any_timers() {
             timers.end();

@@ -16,6 +16,7 @@ use turnkeep_scheduler::record::{Record, Refusal, Work};
 
 use crate::call::check_open;
 use crate::caught::caught;
+use crate::directory::in_order;
 use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
 use crate::node::NodeInner;
@@ -86,7 +87,7 @@ impl Tasks {
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Owner>> {
-        self.0.lock().values().cloned().collect()
+        in_order(self.0.lock().values().cloned().collect())
     }
 }
 

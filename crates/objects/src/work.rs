@@ -9,6 +9,7 @@ use std::time::Duration;
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::cpu::{CpuOutcome, CpuPool};
 use turnkeep_scheduler::io::{IoOutcome, spawn_work};
+use turnkeep_scheduler::pool::{Pool, driven};
 
 use crate::call::{Call, check_domain, check_wait, deadline, sealed, too_late};
 use crate::error::{Error, ErrorKind};
@@ -46,12 +47,17 @@ impl<R> Work<R> {
     }
 }
 
-/// Work on the CPU pool.
-pub(crate) fn cpu_work<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
+/// Work on the CPU pool, or on the thread that drives the node.
+pub(crate) fn cpu_work<R: Send + 'static>(pool: &Pool, work: impl FnOnce() -> R + Send + 'static) -> Work<R> {
     const WHAT: &str = "cpu work";
+    let driver = pool.driver().cloned();
     let begin: Begin<R> = Box::new(move |deadline_ns| {
         Box::pin(async move {
-            match CpuPool::global().submit(Some(deadline_ns), work).await {
+            let outcome = match driver {
+                None => CpuPool::global().submit(Some(deadline_ns), work).await,
+                Some(driver) => driven::work::cpu(driver, deadline_ns, work).await,
+            };
+            match outcome {
                 CpuOutcome::Done(result) => Ok(result),
                 CpuOutcome::Panicked(text) => Err(panicked(WHAT, &text)),
                 CpuOutcome::Expired => Err(too_late(&WHAT, "run", "before it was done")),
@@ -62,12 +68,20 @@ pub(crate) fn cpu_work<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'sta
     Work { what: WHAT, timeout: None, manner: Manner::Ordinary, begin: Some(begin), running: None }
 }
 
-/// A future on the I/O runtime.
-pub(crate) fn io_work<F: Future<Output: Send> + Send + 'static>(future: F) -> Work<F::Output> {
+/// A future on the I/O runtime, or on the thread that drives the node.
+pub(crate) fn io_work<F>(pool: &Pool, future: F) -> Work<F::Output>
+where
+    F: Future<Output: Send> + Send + 'static,
+{
     const WHAT: &str = "io work";
+    let driver = pool.driver().cloned();
     let begin: Begin<F::Output> = Box::new(move |deadline_ns| {
         Box::pin(async move {
-            match spawn_work(future, Some(deadline_ns)).await {
+            let outcome = match driver {
+                None => spawn_work(future, Some(deadline_ns)).await,
+                Some(driver) => driven::work::io(driver, deadline_ns, future).await,
+            };
+            match outcome {
                 IoOutcome::Done(result) => Ok(result),
                 IoOutcome::Panicked(text) => Err(panicked(WHAT, &text)),
                 IoOutcome::Expired => Err(too_late(&WHAT, "run", "before it was done")),

@@ -137,12 +137,7 @@ impl CpuPool {
             let run = Box::new(move || run_one(completer, deadline_ns, work));
             shared.push(Job { permit, run });
             drop(shared);
-            match wait.with_deadline(deadline_ns).await {
-                Outcome::Done(Ok(value)) => CpuOutcome::Done(value),
-                Outcome::Done(Err(text)) => CpuOutcome::Panicked(text),
-                Outcome::Expired => CpuOutcome::Expired,
-                Outcome::Dropped => CpuOutcome::Stopped,
-            }
+            outcome(wait.with_deadline(deadline_ns).await)
         }
     }
 
@@ -243,8 +238,18 @@ fn discard(job: Job) {
     shielded(|| drop(job));
 }
 
+/// How a submission ended, from how its job's completion did.
+pub(crate) fn outcome<T>(ended: Outcome<Result<T, String>>) -> CpuOutcome<T> {
+    match ended {
+        Outcome::Done(Ok(value)) => CpuOutcome::Done(value),
+        Outcome::Done(Err(text)) => CpuOutcome::Panicked(text),
+        Outcome::Expired => CpuOutcome::Expired,
+        Outcome::Dropped => CpuOutcome::Stopped,
+    }
+}
+
 /// Runs the work of a job, unless nobody waits, and completes it, unless it is too late.
-fn run_one<T: Send + 'static>(
+pub(crate) fn run_one<T: Send + 'static>(
     completer: Completer<Result<T, String>>,
     deadline_ns: u64,
     work: impl FnOnce() -> T,

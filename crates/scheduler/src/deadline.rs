@@ -10,6 +10,8 @@
 //! * `alarm`: when the thread sleeps, and who must wake it;
 //! * this file: the shards, the thread, the front.
 //!
+//! On a thread that goes by a virtual time, its deadlines are that time's ([`crate::virtual_time`]).
+//!
 //! # Invariants
 //!
 //! * CLOCK-a: `expire` runs at most once a registration, and never after a `cancel` that returned true.
@@ -35,7 +37,7 @@ use parking_lot::Mutex;
 use self::alarm::{Alarm, NEVER};
 use self::wheel::{Entry, Wheel};
 use crate::completion::completion;
-use crate::{counters, ticks};
+use crate::{counters, ticks, virtual_time};
 
 /// Length of a tick in nanoseconds.
 const TICK_NS: u64 = 1_000_000;
@@ -62,13 +64,13 @@ pub struct Key {
 }
 
 /// What a registration calls.
-enum Target {
+pub(crate) enum Target {
     Object(Arc<dyn Expire>),
     Waker(Waker),
 }
 
 impl Target {
-    fn expire(self) {
+    pub(crate) fn expire(self) {
         match self {
             Target::Object(object) => object.expire(),
             Target::Waker(waker) => waker.wake(),
@@ -132,6 +134,12 @@ impl Deadlines {
     ///
     /// False when it has expired, is about to, or was cancelled before.
     pub fn cancel(&self, key: Key) -> bool {
+        if virtual_time::is_virtual(key.generation) {
+            let target = virtual_time::cancel(key.generation);
+            let was_there = target.is_some();
+            shielded(|| drop(target));
+            return was_there;
+        }
         let shard = (key.place >> ENTRY_BITS) as usize;
         let entry = Entry { index: key.place & ((1 << ENTRY_BITS) - 1), generation: key.generation };
         let target = self.shards[shard].lock().remove(entry);
@@ -148,6 +156,10 @@ impl Deadlines {
     }
 
     fn insert(&self, now_ns: u64, at_ns: u64, target: Target) -> Key {
+        let target = match virtual_time::register(at_ns, target) {
+            Ok(generation) => return Key { place: 0, generation },
+            Err(target) => target,
+        };
         let number = counters::thread_number() % SHARDS;
         let (entry, next) = {
             let mut wheel = self.shards[number].lock();

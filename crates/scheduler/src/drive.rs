@@ -19,6 +19,7 @@ use crate::ambient;
 use crate::core::{Core, Item};
 use crate::deadline::shielded;
 use crate::owner::{Count, Owner};
+use crate::pool::driven::What;
 use crate::pool::slice_began_ns;
 use crate::record::{Record, Refusal};
 use crate::ticks;
@@ -49,7 +50,7 @@ pub(crate) fn slice(gate: Arc<Owner>) {
         };
         match step {
             // The clock is worth reading only if there is somebody to stand behind for.
-            Step::Boundary if holder.has_more() && slice.is_over(ticks::now()) => {
+            Step::Boundary if holder.has_more() && is_over(&gate, slice) => {
                 return holder.stand_behind();
             }
             Step::Boundary => {}
@@ -57,6 +58,22 @@ pub(crate) fn slice(gate: Arc<Owner>) {
             Step::Idle => {}
             Step::Left => return,
         }
+    }
+}
+
+/// Whether the budget is used up (LANE-10).
+fn is_over(gate: &Owner, slice: Slice) -> bool {
+    match gate.class().pool.driver() {
+        None => slice.is_over(ticks::now()),
+        Some(driver) => driver.ends_slice(slice, ticks::now()),
+    }
+}
+
+/// Tells the driver of a driven node about a turn; others have nobody to tell.
+#[inline]
+fn note(owner: &Owner, what: What, about: impl FnOnce() -> &'static str) {
+    if let Some(driver) = owner.class().pool.driver() {
+        driver.note(what, &owner.identity().name(), about());
     }
 }
 
@@ -142,6 +159,7 @@ impl<'a> Holder<'a> {
             return self.after(owner, Ending::Done);
         }
         let (lane, reserved) = (record.lane(), record.reserved());
+        note(owner, What::Turn, || record.name());
         core_of(owner).pair.on_turn(lane);
         let grant = self.core().gate.take();
         self.turns += 1;
@@ -162,6 +180,7 @@ impl<'a> Holder<'a> {
             return Step::Boundary;
         }
         let owner = act.owner_arc();
+        note(&owner, What::Resume, || "");
         core_of(&owner).pair.on_turn(Lane::Application);
         act.grant().set(self.core().gate.take());
         self.turns += 1;
@@ -174,6 +193,7 @@ impl<'a> Holder<'a> {
         if !act.take_notified() && !owner.is_cancelled() {
             return self.keep_suspended(act);
         }
+        note(&owner, What::GoOn, || "");
         let resumed = self.core().gate.resume(act.grant().get());
         assert!(resumed, "GATE-9: a handler goes on under the grant it waited with");
         self.poll(act, &owner)

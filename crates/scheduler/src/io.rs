@@ -75,7 +75,12 @@ where
     let (completer, wait) = completion();
     let task = handle().spawn(run_one(completer, deadline_ns, work));
     let _abort = AbortOnDrop(task.abort_handle());
-    match wait.with_deadline(deadline_ns).await {
+    outcome(wait.with_deadline(deadline_ns).await)
+}
+
+/// How a piece of work ended, from how its task's completion did.
+pub(crate) fn outcome<T>(ended: Outcome<Result<T, String>>) -> IoOutcome<T> {
+    match ended {
         Outcome::Done(Ok(value)) => IoOutcome::Done(value),
         Outcome::Done(Err(text)) => IoOutcome::Panicked(text),
         Outcome::Expired => IoOutcome::Expired,
@@ -93,8 +98,11 @@ impl Drop for AbortOnDrop {
 }
 
 /// The task: the work with its panics caught, then the completion, unless it is too late.
-async fn run_one<F: Future>(completer: Completer<Result<F::Output, String>>, deadline_ns: u64, work: F)
-where
+pub(crate) async fn run_one<F: Future>(
+    completer: Completer<Result<F::Output, String>>,
+    deadline_ns: u64,
+    work: F,
+) where
     F::Output: Send + 'static,
 {
     let mut work = pin!(Some(work));

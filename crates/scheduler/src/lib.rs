@@ -32,5 +32,6 @@ mod state;
 mod sync;
 pub mod ticks;
 pub mod timeline;
+pub mod virtual_time;
 pub mod waits;
 mod wake_word;

@@ -83,6 +83,11 @@ pub trait Identity: Any + Send + Sync {
     /// The object has ended: its state is gone. Called once, under its gate; must not block or panic.
     fn ended(&self, why: Refusal);
 
+    /// What a transcript calls it: the same in every run, so no address.
+    fn name(&self) -> String {
+        String::new()
+    }
+
     /// A panic reached the driver although the layer above catches those of handlers: a destructor's, mostly.
     fn panicked(&self, panic: &(dyn Any + Send));
 }
@@ -449,6 +454,12 @@ impl Owner {
         self.rare.if_any(|rare| rare.suspended.last().copied()).flatten()
     }
 
+    /// How many of its handlers have begun to wait and not ended.
+    #[must_use]
+    pub fn suspended(&self) -> usize {
+        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
+    }
+
     /// Takes a wait out, if it is still there. Returns whose gate it keeps, if another's: it stands there, too.
     pub(crate) fn take_wait(&self, is_it: impl Fn(&Entry) -> bool) -> Option<Option<Arc<Owner>>> {
         self.rare.if_any(|rare| {
@@ -490,12 +501,6 @@ impl Owner {
     #[must_use]
     pub fn in_use(&self, lane: Lane) -> Use {
         self.front[lane as usize].outstanding(&self.back[lane as usize])
-    }
-
-    /// How many of its handlers have waited and are not over.
-    #[must_use]
-    pub fn suspended(&self) -> usize {
-        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
     }
 
     /// How many wait for room in a lane.

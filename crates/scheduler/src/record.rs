@@ -36,6 +36,14 @@ pub trait Work: Any + Send {
     /// Begins the turn: makes the handler and hands it to `start`.
     fn start(self, start: Start<'_>) -> Started;
 
+    /// What it is, in the words of whoever wrote it: the name of a Rust type.
+    fn name() -> &'static str
+    where
+        Self: Sized,
+    {
+        std::any::type_name::<Self>()
+    }
+
     /// The record was meant for `owner` and will never run; whoever waits for it is told why.
     fn refuse(self, owner: &Owner, why: Refusal);
 }
@@ -51,6 +59,7 @@ pub(crate) struct Header {
 
 struct Table {
     type_id: fn() -> TypeId,
+    name: fn() -> &'static str,
     start: unsafe fn(NonNull<Header>, Start<'_>) -> Started,
     refuse: unsafe fn(NonNull<Header>, &Owner, Refusal),
     drop: unsafe fn(NonNull<Header>),
@@ -65,8 +74,13 @@ struct Whole<W> {
 struct TableOf<W>(W);
 
 impl<W: Work> TableOf<W> {
-    const TABLE: Table =
-        Table { type_id: TypeId::of::<W>, start: Self::start, refuse: Self::refuse, drop: Self::drop };
+    const TABLE: Table = Table {
+        type_id: TypeId::of::<W>,
+        name: W::name,
+        start: Self::start,
+        refuse: Self::refuse,
+        drop: Self::drop,
+    };
 
     unsafe fn take(header: NonNull<Header>) -> W {
         // SAFETY: `header` came from `Record::new::<W>` (the table is W's) and is consumed here, once.
@@ -139,6 +153,11 @@ impl Record {
     #[must_use]
     pub fn reserved(&self) -> u64 {
         self.header().reserved
+    }
+
+    /// What its work is.
+    pub(crate) fn name(&self) -> &'static str {
+        (self.header().table.name)()
     }
 
     /// The work, if it is a `W`.

@@ -16,6 +16,7 @@ use turnkeep_scheduler::record::Record;
 use turnkeep_scheduler::timeline::{Clock, Key};
 
 use super::TIMERS_MAX;
+use crate::directory::in_order;
 use crate::id::Id;
 use crate::object::object_of;
 
@@ -210,7 +211,7 @@ impl Timers {
     pub(crate) fn end(&self) {
         self.cancel_all();
         let gates = std::mem::take(&mut *self.gates.lock());
-        gates.values().filter_map(Weak::upgrade).for_each(|gate| gate.cancel());
+        in_order(gates.values().filter_map(Weak::upgrade).collect()).iter().for_each(Owner::cancel);
     }
 
     /// The names, sorted.

@@ -70,7 +70,7 @@ impl<S: Spot> TimerTurn<S> {
 
     /// Computing work on the CPU pool (WORK-1).
     pub fn cpu<R: Send + 'static>(&self, work: impl FnOnce() -> R + Send + 'static) -> Call<R> {
-        cpu_work(work)
+        cpu_work(&object_of(&self.of).node.pool, work)
     }
 
     /// A future to run on the I/O runtime (WORK-1).
@@ -78,7 +78,7 @@ impl<S: Spot> TimerTurn<S> {
     where
         F: Future<Output: Send> + Send + 'static,
     {
-        io_work(future)
+        io_work(&object_of(&self.of).node.pool, future)
     }
 
     /// Cancels a timer of the Spot; `false` if it has none of that name.

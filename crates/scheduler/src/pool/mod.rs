@@ -3,7 +3,9 @@
 //! * `worker.rs`: one thread's loop, where tasks are taken and run.
 //! * `sleep.rs`: who sleeps and who is woken; `sleep.md` holds the protocol and its argument.
 //! * `estimate.rs`: when queued work is worth another worker's attention.
+//! * `driven.rs`: the second form, without threads: one thread that a program gives runs the gates by a seed.
 
+pub mod driven;
 mod estimate;
 mod sleep;
 mod worker;
@@ -22,6 +24,7 @@ use crossbeam_deque::{Injector, Stealer, Worker as Queue};
 use crossbeam_utils::CachePadded;
 use tokio::runtime::Handle;
 
+use self::driven::Driver;
 use self::estimate::Meter;
 use self::sleep::{Sleep, WORKERS_MAX};
 pub(crate) use self::worker::slice_began_ns;
@@ -34,6 +37,11 @@ use crate::ticks;
 pub(crate) trait Run: Send + Sync + 'static {
     /// Runs one slice. Should not panic; a panic is reported as a `tracing` error and costs the slice only.
     fn run(self: Arc<Self>);
+
+    /// What a driver's transcript calls it; nothing for a gate, whose turns are noted one by one.
+    fn name(&self) -> &'static str {
+        ""
+    }
 }
 
 type Task = Arc<dyn Run>;
@@ -113,8 +121,12 @@ impl Shared {
 ///
 /// Dropping the handles does not end the threads, which may still hold ready tasks; [`Pool::stop`] does.
 #[derive(Clone)]
-pub struct Pool {
-    shared: Arc<Shared>,
+pub struct Pool(Form);
+
+#[derive(Clone)]
+enum Form {
+    Threads(Arc<Shared>),
+    Driven(Arc<Driver>),
 }
 
 impl Pool {
@@ -132,11 +144,12 @@ impl Pool {
         // The clock's first reading measures it: better here than in a slice.
         ticks::now();
         let queues: Vec<_> = (0..config.workers).map(|_| Queue::new_fifo()).collect();
-        let pool = Pool { shared: Arc::new(Shared::new(&queues, config.watch)) };
+        let shared = Arc::new(Shared::new(&queues, config.watch));
+        let pool = Pool(Form::Threads(shared.clone()));
         for (me, queue) in queues.into_iter().enumerate() {
-            let spawned = pool.spawn_worker(format!("{}-{me}", config.name), me, queue, enter.clone());
+            let spawned = spawn_worker(&shared, format!("{}-{me}", config.name), me, queue, enter.clone());
             match spawned {
-                Ok(thread) => pool.shared.threads.lock().push(thread),
+                Ok(thread) => shared.threads.lock().push(thread),
                 Err(refused) => {
                     pool.stop();
                     return Err(refused);
@@ -146,15 +159,35 @@ impl Pool {
         Ok(pool)
     }
 
+    /// A pool without threads: what is ready waits until `driver` is told to run it.
+    #[must_use]
+    pub fn driven(driver: Arc<Driver>) -> Pool {
+        Pool(Form::Driven(driver))
+    }
+
+    /// The driver, if the pool has one in place of threads.
+    #[must_use]
+    #[inline]
+    pub fn driver(&self) -> Option<&Arc<Driver>> {
+        match &self.0 {
+            Form::Threads(_) => None,
+            Form::Driven(driver) => Some(driver),
+        }
+    }
+
     /// Makes a task ready. From a worker of this pool it goes behind that worker's own tasks, which costs
     /// nothing but the push; from anywhere else it goes behind the shared ones, and a sleeper is woken unless
     /// one is already on the way. It starts within 1 ms if a worker is idle (LANE-14). Once the pool has
     /// stopped, the task is dropped.
     #[inline]
     pub(crate) fn schedule(&self, task: Arc<dyn Run>) {
-        with_here(&self.shared, |here| match here {
+        let shared = match &self.0 {
+            Form::Threads(shared) => shared,
+            Form::Driven(driver) => return driver.schedule(task),
+        };
+        with_here(shared, |here| match here {
             Some(worker) => worker.push(task),
-            None => self.shared.push(task, true),
+            None => shared.push(task, true),
         });
     }
 
@@ -163,24 +196,37 @@ impl Pool {
     /// takes the task itself at the end of its slice, or a watching sibling does if that slice lasts. Once
     /// the pool has stopped, the task is dropped.
     pub(crate) fn schedule_behind(&self, task: Arc<dyn Run>) {
-        let alone = with_here(&self.shared, |here| here.is_some_and(Worker::is_drained));
-        let wake = !(alone && self.shared.queue.is_empty());
-        self.shared.push(task, wake);
+        let shared = match &self.0 {
+            Form::Threads(shared) => shared,
+            Form::Driven(driver) => return driver.schedule_behind(task),
+        };
+        let alone = with_here(shared, |here| here.is_some_and(Worker::is_drained));
+        let wake = !(alone && shared.queue.is_empty());
+        shared.push(task, wake);
     }
 
-    /// The number of worker threads.
+    /// The number of worker threads; 1 for the one that drives.
     pub fn workers(&self) -> usize {
-        self.shared.stealers.len()
+        match &self.0 {
+            Form::Threads(shared) => shared.stealers.len(),
+            Form::Driven(_) => 1,
+        }
     }
 
     /// How many workers sleep or keep watch right now; may be out of date at once.
     pub fn idle(&self) -> usize {
-        self.shared.sleep.down()
+        match &self.0 {
+            Form::Threads(shared) => shared.sleep.down(),
+            Form::Driven(driver) => usize::from(driver.is_idle()),
+        }
     }
 
     /// Whether the calling thread is a worker of this pool.
     pub fn on_worker(&self) -> bool {
-        with_here(&self.shared, |here| here.is_some())
+        match &self.0 {
+            Form::Threads(shared) => with_here(shared, |here| here.is_some()),
+            Form::Driven(driver) => driver.is_here(),
+        }
     }
 
     /// Ends the pool: no further slice is started, running ones are let finish, and the tasks left in the
@@ -190,28 +236,18 @@ impl Pool {
     /// Waits for as long as a running slice lasts, so it must not be called by a thread that a slice waits
     /// for.
     pub fn stop(&self) {
-        self.shared.stopped.store(true, Ordering::SeqCst);
+        let shared = match &self.0 {
+            Form::Threads(shared) => shared,
+            Form::Driven(driver) => return driver.stop(),
+        };
+        shared.stopped.store(true, Ordering::SeqCst);
         fence(Ordering::SeqCst);
-        self.shared.sleep.rouse_all();
-        drain_shared(&self.shared);
-        let threads = std::mem::take(&mut *self.shared.threads.lock());
+        shared.sleep.rouse_all();
+        drain_shared(shared);
+        let threads = std::mem::take(&mut *shared.threads.lock());
         if !self.on_worker() {
             threads.into_iter().for_each(join);
         }
-    }
-
-    fn spawn_worker(
-        &self,
-        name: String,
-        me: usize,
-        queue: Queue<Task>,
-        enter: Handle,
-    ) -> io::Result<JoinHandle<()>> {
-        let worker = Worker::new(Arc::clone(&self.shared), me, queue);
-        thread::Builder::new().name(name).spawn(move || {
-            let _entered = enter.enter();
-            worker.work();
-        })
     }
 }
 
@@ -221,9 +257,23 @@ impl fmt::Debug for Pool {
     }
 }
 
-/// Whether the calling thread is a worker of any pool.
+/// Whether the calling thread is a worker of any pool, or drives one.
 pub fn on_any_worker() -> bool {
-    worker::is_here()
+    worker::is_here() || driven::is_any_here()
+}
+
+fn spawn_worker(
+    shared: &Arc<Shared>,
+    name: String,
+    me: usize,
+    queue: Queue<Task>,
+    enter: Handle,
+) -> io::Result<JoinHandle<()>> {
+    let worker = Worker::new(Arc::clone(shared), me, queue);
+    thread::Builder::new().name(name).spawn(move || {
+        let _entered = enter.enter();
+        worker.work();
+    })
 }
 
 fn join(thread: JoinHandle<()>) {

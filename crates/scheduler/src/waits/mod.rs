@@ -234,6 +234,25 @@ pub fn note_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -
     note(target, call, keeps, &Over::Told(told.clone()))
 }
 
+/// What the handlers of `owner` wait for, each with whether it keeps its gate meanwhile; out of date at once.
+#[must_use]
+pub fn of(owner: &Owner) -> Vec<(Arc<Owner>, bool)> {
+    let mut waits = Vec::new();
+    let mut add = |entry: &Entry| {
+        if !entry.is_over() {
+            waits.push((entry.need().owner.0, entry.keeps));
+        }
+    };
+    owner.rare().if_any(|rare| {
+        let own = |entry: &&Entry| rare.suspended.iter().any(|act| act.number() == entry.handler);
+        rare.waits.iter().filter(own).for_each(&mut add);
+        for act in &rare.suspended {
+            act.berth().with(&mut add);
+        }
+    });
+    waits
+}
+
 fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
     let mark = with_act(|act| {
         let act = act.filter(|act| act.owner().class().is_asked)?;
@@ -373,8 +392,14 @@ impl Boxes {
                 return;
             }
             match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
-                Some(waiter) => waiter.needs.push(entry.need()),
-                None => waiters.push(Waiter { handler: entry.handler, needs: vec![entry.need()] }),
+                Some(waiter) => {
+                    waiter.keeps |= entry.keeps;
+                    waiter.needs.push(entry.need());
+                }
+                None => {
+                    let (handler, keeps, needs) = (entry.handler, entry.keeps, vec![entry.need()]);
+                    waiters.push(Waiter { handler, keeps, needs });
+                }
             }
         };
         who.0.rare().if_any(|rare| {

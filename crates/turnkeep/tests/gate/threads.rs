@@ -72,7 +72,7 @@ impl Handles<Occupy> for Inst {
 }
 
 async fn next<T: Clone>(log: &Log<T>) -> T {
-    until(|| log.len() > 0).await;
+    until(|| !log.is_empty()).await;
     log.take().remove(0)
 }
 

@@ -187,7 +187,7 @@ async fn join_5_c_defer_after_the_handler_is_invalid() {
         let (go, tries) = (Signal::new(), Log::new());
         a.ask(TooLate(go.clone(), tries.clone())).await.unwrap();
         go.set();
-        while tries.len() == 0 {
+        while tries.is_empty() {
             tokio::task::yield_now().await;
         }
         assert_eq!(tries.take(), [ErrorKind::InvalidOperation]);

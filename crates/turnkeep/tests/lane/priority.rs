@@ -294,7 +294,7 @@ impl Handles<IsOpen> for Slow {
     async fn handle(turn: &mut Turn<'_, Self>, _: IsOpen) -> Result<(), Never> {
         let open = turn.this_actor().try_send(IsOpen).is_ok();
         let text = if open { "message first" } else { "close first" };
-        if turn.0.log.len() == 0 {
+        if turn.0.log.is_empty() {
             turn.0.note(text);
         }
         Ok(())

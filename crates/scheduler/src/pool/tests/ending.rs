@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::SeqCst;
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use super::super::{Pool, PoolConfig, Run, on_any_worker};
+use super::super::{Form, Pool, PoolConfig, Run, on_any_worker};
 use super::{LIMIT, once, pool};
 
 /// Counts its drops.
@@ -47,7 +47,7 @@ fn dom_3_stop_drops_what_is_left_exactly_once() {
     let stopper = pool.clone();
     let stopping = std::thread::spawn(move || stopper.stop());
     // The running slice ends only after the pool is known to have stopped.
-    while !pool.shared.is_stopped() {
+    while !matches!(&pool.0, Form::Threads(shared) if shared.is_stopped()) {
         std::thread::yield_now();
     }
     drop(free);
