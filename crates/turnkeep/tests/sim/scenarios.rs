@@ -69,16 +69,3 @@ fn is_calm(world: &World, sim: &Sim) {
         seen.faults.push(text);
     }
 }
-
-/// Shows where a scenario comes to rest: `TURNKEEP_SCENARIO`, `TURNKEEP_SEED`, and the lanes in `TURNKEEP_LANE`.
-#[test]
-#[ignore = "for looking into one run"]
-fn sim_show_where_a_scenario_comes_to_rest() {
-    let world = World::new(Traits { joins: true, lane: many("TURNKEEP_LANE", 1000) as u32, ..CALM });
-    let sim = Sim::new(many("TURNKEEP_SEED", 0));
-    let node = sim.node(world.builder());
-    let clients = (world.clone(), node.clone());
-    drop(node.spawn(async move { clients.0.clients(&clients.1, many("TURNKEEP_SCENARIO", 0)).await }));
-    sim.run_until_idle();
-    println!("{}{}", sim.log(), sim.waits());
-}
