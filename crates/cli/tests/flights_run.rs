@@ -95,3 +95,28 @@ mod interrupted {
         assert!(object["flights"].as_u64().unwrap() < 27_004);
     }
 }
+
+#[test]
+fn the_metrics_of_a_run_can_be_scraped() {
+    use std::io::{BufRead, BufReader, Read, Write};
+    let mut child = Command::new(env!("CARGO_BIN_EXE_turnkeep"))
+        .args(["flights", "--clock", "1", "--metrics", "127.0.0.1:0"])
+        .stdout(std::process::Stdio::null())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stderr.take().unwrap()).read_line(&mut line).unwrap();
+    let address = line
+        .trim()
+        .strip_prefix("metrics at http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .unwrap();
+    let mut stream = std::net::TcpStream::connect(address).unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(answer.contains("turnkeep_turns_total ") && !answer.contains("JFK"), "{answer}");
+}

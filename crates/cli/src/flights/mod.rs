@@ -125,6 +125,7 @@ mod tests {
             repeat,
             lane: None,
             clock: Speed::Max,
+            metrics: None,
             json: false,
         }
     }

@@ -1,6 +1,7 @@
 //! The options of `turnkeep flights` and the input file they lead to.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -42,6 +43,10 @@ pub(crate) struct Options {
     /// Simulated minutes a real second, 1 to 1000000, or `max`: as fast as the rows are taken
     #[arg(long, value_name = "N", default_value_t = Speed::Max)]
     pub(crate) clock: Speed,
+
+    /// Serve the metrics of the running node at http://ADDR/metrics; port 0 takes a free one
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) metrics: Option<SocketAddr>,
 
     /// Print one JSON object instead of tables
     #[arg(long)]

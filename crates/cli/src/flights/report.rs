@@ -276,6 +276,7 @@ mod tests {
             repeat: 1,
             lane,
             clock: Speed::Max,
+            metrics: None,
             json: false,
         }
     }

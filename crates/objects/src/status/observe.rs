@@ -50,7 +50,7 @@ pub struct Update {
     pub source: Source,
     /// How many earlier statuses of it were replaced by this one before they were read.
     pub merged: u64,
-    /// How many objects could not be observed so far because there were [`OBSERVED_MAX`] already.
+    /// How often an object could not be added so far because there were [`OBSERVED_MAX`] already.
     pub dropped: u64,
 }
 

@@ -13,6 +13,7 @@ use super::live::Live;
 use super::options::{Mode, Options};
 use super::reference::Totals;
 use super::stop::Stop;
+use super::tell;
 
 mod aircraft;
 mod airport;
@@ -132,6 +133,15 @@ async fn fly<M: Kind>(
     let clock = Clock::manual();
     let started = start::<M>(options, &common, clock.clone()).await;
     let node = started.map_err(|error| JobError::node("start", error))?;
+    let _metrics = match options.metrics {
+        None => None,
+        Some(address) => {
+            let server =
+                node.serve_metrics(address).await.map_err(|error| JobError::node("serve metrics", error))?;
+            tell(&format_args!("metrics at http://{}/metrics", server.address()));
+            Some(server)
+        }
+    };
     let pace = Pace::new(clock, options.clock, Arc::clone(stop));
     let flown = fly_on::<M>(&node, &common, rows, live, &pace, options.mode).await;
     let ended = node.shutdown().await;

@@ -24,6 +24,7 @@ fn options(mode: Mode, workers: u16, lane: Option<u32>, limit: Option<u64>) -> O
         repeat: 1,
         lane,
         clock: Speed::Max,
+        metrics: None,
         json: false,
     }
 }
