@@ -3,17 +3,17 @@
 //!
 //! # Where a wait stands
 //!
-//! The first call of a handler stands in its activation ([`berth`](Berth)), where it costs no lock. Every other wait is
-//! an [`Entry`] in the box ([`crate::rare`]) of the object whose handler waits and, if that handler keeps the
+//! The first call of a handler stands in its activation (`berth`), where it costs no lock. Every other wait is
+//! an `Entry` in the box (`rare`) of the object whose handler waits and, if that handler keeps the
 //! gate of another object (a member its Spot's), in that one's too. It goes in before anything is submitted and
-//! comes out when the [`Waiting`] is dropped, or with the handler's end.
+//! comes out when the `Waiting` is dropped, or with the handler's end.
 //!
 //! # The race that must not happen
 //!
 //! Two handlers begin to wait for each other, each looks before the other's entry is in, and both wait for ever;
 //! or each finds the other's, and both are refused although one refusal would do.
 //!
-//! * *Missed*: an asker first puts its entry in and raises the [`Signpost`] of the gate and the claim that it holds,
+//! * *Missed*: an asker first puts its entry in and raises the `Signpost` of the gate and the claim that it holds,
 //!   passes a full fence, then reads that of its target and of its target's gate. Of the askers of a cycle, the one
 //!   whose fence comes last reads all the others' as raised, and finds the entries under the boxes' locks (Dekker
 //!   1965, with the fences that C11 needs). A move of the target in between is an asker itself: it looks again.
@@ -25,13 +25,13 @@
 //! The common wait, for an object whose gate and claim nobody keeps while waiting, costs the entry and one look.
 //!
 //! A wait that is over is no wait, although whoever waited has not noticed yet: the object that answered may be the
-//! next to ask. So an entry can be asked whether its wait is over ([`Over`]), and one that is counts as gone.
+//! next to ask. So an entry can be asked whether its wait is over (`Over`), and one that is counts as gone.
 //!
 //! # Who keeps the pointers alive
 //!
 //! An entry's pointers are read only under the lock of the box it is in. The `Waiting` (or the activation) that
 //! put it there has counts of all of them and takes it out, under that lock, before it gives them back. The slot
-//! that an entry of an [`Awaited`] looks into lives as long as that one's end of it, which goes after the entry.
+//! that an entry of an `Awaited` looks into lives as long as that one's end of it, which goes after the entry.
 
 use std::future::Future;
 use std::pin::Pin;
