@@ -15,6 +15,7 @@ use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::{NoRoom, RoomWait};
+use turnkeep_scheduler::ticks;
 
 use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
@@ -48,6 +49,8 @@ pub struct Ask<T, M: Message> {
     waits: bool,
     /// Makes the object if there is none.
     create: Option<OrCreate>,
+    /// The deadline, in ticks, once it is known.
+    due: Option<u64>,
     /// Set once the request is admitted or in line for room.
     submitted: bool,
     state: State<M>,
@@ -59,7 +62,7 @@ enum State<M: Message> {
     /// The object is ending and will be made anew.
     Again {
         message: M,
-        gone: Pin<Box<dyn Future<Output = ()> + Send>>,
+        gone: Gone,
     },
     Room {
         owner: Arc<Owner>,
@@ -83,6 +86,7 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             manner: Manner::Ordinary,
             waits,
             create: None,
+            due: None,
             submitted: false,
             state: State::New(message),
             _handler: PhantomData,
@@ -129,12 +133,19 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         self.submit(owner, record::<T, M>(envelope), reply, deadline_ns)
     }
 
-    fn prepare(&self) -> Result<(Arc<Owner>, u64), Error> {
+    fn prepare(&mut self) -> Result<(Arc<Owner>, u64), Error> {
         check_domain(&self.destination, self.operation())?;
         let node = self.destination.node();
         check_open(node, &self.destination, self.operation())?;
-        let deadline_ns =
-            deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?;
+        let deadline_ns = match self.due {
+            // An object that will be made anew: the time goes on from the first attempt.
+            Some(due) if due <= ticks::now() => {
+                return Err(too_late(&self.destination, ASK, "while the object before it was ending"));
+            }
+            Some(due) => due,
+            None => deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?,
+        };
+        self.due = Some(deadline_ns);
         let resolved = self.destination.resolve(self.operation());
         let owner = match (resolved.map(Resolved::into_owner), self.create) {
             (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => create(&self.destination)?,
@@ -157,10 +168,8 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         match offered {
             Ok(None) => Ok(State::Sent { owner, reply }),
             Ok(Some(room)) => Ok(State::Room { owner, room: room.until(deadline_ns), reply }),
-            Err((Refusal::Ended | Refusal::NotMade, record))
-                if self.create.is_some() && object_of(&owner).not_made().is_none() =>
-            {
-                Ok(self.again(&owner, message_of::<T, M>(record), deadline_ns))
+            Err((why, record)) if self.create.is_some() && is_made_anew(&owner, why) => {
+                Ok(State::Again { message: message_of::<T, M>(record), gone: gone(owner, deadline_ns) })
             }
             Err((Refusal::Full, record)) if self.waits => {
                 Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, ASK)))
@@ -169,16 +178,6 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
                 Err((message_of::<T, M>(record), not_accepted(object_of(&owner), self.operation(), why)))
             }
         }
-    }
-
-    fn again(&self, owner: &Arc<Owner>, message: M, deadline_ns: u64) -> State<M> {
-        let owner = owner.clone();
-        let gone = async move {
-            let end = std::pin::pin!(object_of(&owner).wait_for_end());
-            let late = std::pin::pin!(sleep_until(deadline_ns));
-            either(end, late).await;
-        };
-        State::Again { message, gone: Box::pin(gone) }
     }
 }
 
@@ -190,6 +189,25 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Ask<S, M> 
         self.create = Some(or_create::<S>);
         self
     }
+}
+
+/// The wait for the end of an object, or for a deadline.
+pub(crate) type Gone = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) fn gone(owner: Arc<Owner>, deadline_ns: u64) -> Gone {
+    Box::pin(async move {
+        let end = std::pin::pin!(object_of(&owner).wait_for_end());
+        let late = std::pin::pin!(sleep_until(deadline_ns));
+        either(end, late).await;
+    })
+}
+
+/// Whether an Instance Spot that refused a message can be waited for and made anew: it is ending, was made, and
+/// does not wait for the turn that asks.
+pub(crate) fn is_made_anew(owner: &Owner, why: Refusal) -> bool {
+    matches!(why, Refusal::Ended | Refusal::NotMade)
+        && object_of(owner).not_made().is_none()
+        && may_wait_for_room_of(owner)
 }
 
 /// Waits for the first of two futures.
@@ -238,6 +256,12 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                     };
                     match admitted {
                         Ok(()) => State::Sent { owner, reply },
+                        Err(NoRoom::Refused(why, record))
+                            if self.create.is_some() && is_made_anew(&owner, why) =>
+                        {
+                            let due = self.due.unwrap_or(u64::MAX);
+                            State::Again { message: message_of::<T, M>(record), gone: gone(owner, due) }
+                        }
                         Err(no_room) => {
                             let (message, error) = no_room_of::<T, M>(&owner, no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
@@ -287,6 +311,18 @@ fn conclude<M: Message>(owner: &Arc<Owner>, outcome: Outcome<Answer<M>>) -> Resu
 }
 
 impl<T: Handles<M>, M: Message> sealed::Sealed for Ask<T, M> {
+    fn cut(&mut self, why: Error) -> Self::Output {
+        let message = match std::mem::replace(&mut self.state, State::Over) {
+            State::New(message) | State::Again { message, .. } => Some(message),
+            State::Room { room, .. } => room.withdraw().map(message_of::<T, M>),
+            State::Sent { .. } | State::Over => None,
+        };
+        Err(match message {
+            Some(message) => AskError::Refused { message, error: why },
+            None => AskError::Failed(why),
+        })
+    }
+
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
     }

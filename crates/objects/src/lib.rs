@@ -7,6 +7,7 @@
 //! | `refs`, `ask`, `send`, `work`, `create`, `close` | what a program calls |
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
+//! | `policy`, `watch`, `idle`, `seal` | how objects end, fail, rest and are handed over |
 //! | `object`, `directory`, `membership`, `destination`, `locate` | who is who, and where |
 
 mod actor;
@@ -18,6 +19,7 @@ mod caught;
 mod close;
 mod context;
 mod create;
+mod cut;
 mod destination;
 mod directory;
 mod envelope;
@@ -25,6 +27,7 @@ mod error;
 mod flow;
 mod heap_size;
 mod id;
+mod idle;
 mod join;
 mod lifecycle;
 mod locate;
@@ -32,13 +35,16 @@ mod membership;
 mod message;
 mod node;
 mod object;
+mod policy;
 mod quiesce;
 mod refs;
+mod seal;
 mod send;
 mod shutdown;
 mod spawn;
 mod spot;
 mod turn;
+mod watch;
 mod work;
 
 pub use actor::{Actor, Handler, JoinCompleted, JoinOutcome};
@@ -55,14 +61,17 @@ pub use lifecycle::Lifecycle;
 pub use locate::Locate;
 pub use message::{BadReply, Message, Never};
 pub use node::{Metrics, Node};
+pub use policy::PanicPolicy;
 pub use refs::{ActorAddress, ActorRef, HandlerAddress, HandlerRef, SpotAddress, SpotRef};
+pub use seal::{Queued, Sealed, SealedPart};
 pub use send::Send;
-pub use shutdown::ShutdownReport;
+pub use shutdown::{ShutdownReport, Unfinished};
 pub use spawn::Task;
 pub use spot::{
-    Admission, Admits, Closing, Entry, Instance, Joining, Member, Mode, Payload, PerActor, SharesGate, Spot,
-    SpotWide,
+    Admission, Admits, Closing, ClosingReason, Entry, Instance, Joining, Member, Mode, Payload, PerActor,
+    SharesGate, Spot, SpotWide,
 };
 pub use turn::{Turn, Yielding, Yields};
 pub use turnkeep_scheduler::room::WAITERS_MAX;
+pub use watch::{End, Watch};
 pub use work::Work;

@@ -5,16 +5,22 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+use turnkeep_scheduler::access::Ending;
+use turnkeep_scheduler::deadline::{Deadlines, Key};
 use turnkeep_scheduler::owner::{Identity, Owner};
 use turnkeep_scheduler::record::{Record, Refusal};
 
 use crate::caught::text_of;
+use crate::envelope::after_panic;
 use crate::error::{Error, ErrorKind, ended};
 use crate::id::{Generation, Id, ObjectKind};
 use crate::join::Leave;
 use crate::node::NodeInner;
-use crate::spot::Member;
+use crate::policy::TypeInfo;
+use crate::spot::{Closing, ClosingReason, Member};
+use crate::watch::End;
 
 /// What can be done with an object without knowing its type.
 pub(crate) struct Hooks {
@@ -22,8 +28,12 @@ pub(crate) struct Hooks {
     pub(crate) type_id: fn() -> TypeId,
     /// The record that tells a Spot that an Actor has left.
     pub(crate) leave: Option<fn(Leave) -> Record>,
-    /// The record that closes it with the node.
-    pub(crate) close: fn(&Arc<Owner>) -> Record,
+    /// The record that closes it with the node, which ends at that tick.
+    pub(crate) close: fn(&Arc<Owner>, u64) -> Record,
+    /// The record that runs `on_closing`.
+    pub(crate) last: fn(&Arc<Owner>, Closing) -> Record,
+    /// The record that makes its state anew.
+    pub(crate) restart: fn(&Arc<Owner>) -> Record,
 }
 
 /// The identity of one life of an object.
@@ -31,8 +41,8 @@ pub(crate) struct Object {
     pub(crate) kind: ObjectKind,
     pub(crate) id: Id,
     pub(crate) generation: Generation,
-    /// The name its type was registered under.
-    pub(crate) type_name: Arc<Id>,
+    /// What was registered for its type.
+    pub(crate) info: Arc<TypeInfo>,
     /// Whether it is a Spot that shares its gate with its members.
     pub(crate) shares_gate: bool,
     pub(crate) node: Arc<NodeInner>,
@@ -42,6 +52,8 @@ pub(crate) struct Object {
     ready: AtomicBool,
     /// 0 until it is gone, then the reason of its end.
     end: AtomicU8,
+    /// How it comes to end, if somebody knows more than that.
+    cause: AtomicU8,
     /// Made when the first one needs it.
     late: OnceLock<Box<Late>>,
 }
@@ -53,14 +65,27 @@ struct Late {
     ended: Notify,
     /// Why it could not be made, if that is how it ended.
     not_made: OnceLock<Error>,
+    /// What the panic said that stopped it.
+    panic: OnceLock<String>,
+    /// The registration of its idle time.
+    idle: Mutex<Option<Key>>,
 }
+
+/// Causes of an end that the records refused at it do not tell apart.
+const CLOSED: u8 = 1;
+const IDLE: u8 = 2;
+const SHUTDOWN: u8 = 3;
+const CANCELLED: u8 = 4;
+
+/// How much of a panic's text is kept.
+const PANIC_BYTES_MAX: usize = 1024;
 
 impl Object {
     pub(crate) fn new(
         kind: ObjectKind,
         id: Id,
         generation: Generation,
-        type_name: Arc<Id>,
+        info: Arc<TypeInfo>,
         shares_gate: bool,
         node: Arc<NodeInner>,
         hooks: &'static Hooks,
@@ -69,12 +94,13 @@ impl Object {
             kind,
             id,
             generation,
-            type_name,
+            info,
             shares_gate,
             node,
             hooks,
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
+            cause: AtomicU8::new(0),
             late: OnceLock::new(),
         }
     }
@@ -90,6 +116,53 @@ impl Object {
     /// It cannot be made; everybody who waits for it is told this.
     pub(crate) fn set_not_made(&self, why: Error) {
         let _ = self.late.get_or_init(Box::default).not_made.set(why);
+    }
+
+    /// It ends because it was closed.
+    pub(crate) fn set_closed(&self, reason: ClosingReason) {
+        let cause = match reason {
+            ClosingReason::Requested => CLOSED,
+            ClosingReason::Idle => IDLE,
+            ClosingReason::Shutdown => SHUTDOWN,
+        };
+        self.cause.store(cause, Ordering::Release);
+    }
+
+    /// It ends because its node does.
+    pub(crate) fn set_cancelled(&self) {
+        let _ = self.cause.compare_exchange(0, CANCELLED, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// It ends by a panic that said this.
+    pub(crate) fn set_panic(&self, text: &str) {
+        let end = (0..=PANIC_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let kept = text[..end.unwrap_or(0)].to_owned();
+        let _ = self.late.get_or_init(Box::default).panic.set(kept);
+    }
+
+    /// The registration that looks at its idle time next.
+    pub(crate) fn keep_idle_key(&self, key: Key) {
+        *self.late.get_or_init(Box::default).idle.lock() = Some(key);
+    }
+
+    pub(crate) fn has_idle_key(&self) -> bool {
+        self.late.get().is_some_and(|late| late.idle.lock().is_some())
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn how_it_ended(&self) -> End {
+        match (self.end(), self.cause.load(Ordering::Acquire)) {
+            (Some(Refusal::Panicked), _) => {
+                let text = self.late.get().and_then(|late| late.panic.get());
+                End::Panicked(text.map_or("a panic in a destructor", String::as_str).to_owned())
+            }
+            (Some(Refusal::NotMade), _) => End::NotMade(self.gone("watch")),
+            (_, CLOSED) => End::Closed,
+            (_, IDLE) => End::Idle,
+            (_, SHUTDOWN) => End::Shutdown,
+            (_, CANCELLED) => End::Cancelled,
+            _ => End::Destroyed,
+        }
     }
 
     /// Why it could not be made.
@@ -134,7 +207,7 @@ impl Object {
     }
 
     pub(crate) fn member(&self) -> Member {
-        Member { id: self.id.clone(), generation: self.generation, type_name: (*self.type_name).clone() }
+        Member { id: self.id.clone(), generation: self.generation, type_name: self.info.name.clone() }
     }
 
     pub(crate) fn gone(&self, operation: &str) -> Error {
@@ -144,7 +217,7 @@ impl Object {
 
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({}, generation {})", self.kind, self.id, self.type_name, self.generation)
+        write!(f, "{} {} ({}, generation {})", self.kind, self.id, self.info.name, self.generation)
     }
 }
 
@@ -160,6 +233,9 @@ impl Identity for Object {
         // Whoever makes it later looks at `end` before waiting; the fences see to it that one sees the other.
         fence(Ordering::SeqCst);
         if let Some(late) = self.late.get() {
+            if let Some(key) = late.idle.lock().take() {
+                Deadlines::global().cancel(key);
+            }
             late.ended.notify_waiters();
         }
     }
@@ -168,6 +244,10 @@ impl Identity for Object {
         report(|| {
             tracing::error!(object = %self, panic = text_of(panic), "a destructor or a callback panicked");
         });
+    }
+
+    fn after_panic(&self, owner: &Arc<Owner>) -> Ending {
+        after_panic(owner)
     }
 }
 

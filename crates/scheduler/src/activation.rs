@@ -53,6 +53,7 @@ use crate::ambient;
 use crate::deadline::shielded;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
+use crate::standing::Cut;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 
 const ATTACHED: u8 = 0;
@@ -368,6 +369,10 @@ impl Act {
         self.word.step(NOTIFIED, ATTACHED)
     }
 
+    pub(crate) fn is_over(self) -> bool {
+        self.word.is(DONE)
+    }
+
     pub(crate) fn is_notified(self) -> bool {
         self.word.is(NOTIFIED)
     }
@@ -454,6 +459,11 @@ impl Activation {
 
     pub(crate) fn flow(&self) -> &Cell<u64> {
         &self.flow
+    }
+
+    /// How its yields end, if they may go on no longer.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.gate().standing().cut().or_else(|| self.owner().standing().cut())
     }
 
     pub(crate) fn closed(&self) -> &Cell<bool> {

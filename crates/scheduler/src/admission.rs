@@ -113,6 +113,11 @@ impl Front {
         !Taken::from_bits(self.taken.fetch_or(Taken::sealed_bit(), Ordering::AcqRel)).is_sealed()
     }
 
+    /// Takes a seal off again.
+    pub(crate) fn open(&self) {
+        self.taken.fetch_and(!Taken::sealed_bit(), Ordering::AcqRel);
+    }
+
     pub(crate) fn is_sealed(&self) -> bool {
         self.load().is_sealed()
     }

@@ -26,6 +26,7 @@ pub mod owner;
 pub mod pool;
 pub mod record;
 pub mod room;
+pub mod standing;
 mod state;
 mod sync;
 pub mod ticks;

@@ -19,6 +19,7 @@ use turnkeep_machines::lane::{Limits, Refused, Use};
 use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Key;
 
+use crate::access::Ending;
 use crate::activation::Act;
 use crate::admission::{Back, Front};
 use crate::core::Core;
@@ -30,6 +31,7 @@ use crate::link::{Kind, Link};
 use crate::pool::{Pool, Run};
 use crate::record::{Record, Refusal};
 use crate::room::{Line, RoomWait};
+use crate::standing::Standing;
 use crate::state::State;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, UnsafeCell};
@@ -80,6 +82,12 @@ pub trait Identity: Any + Send + Sync {
 
     /// A panic reached the driver although the layer above catches those of handlers: a destructor's, mostly.
     fn panicked(&self, panic: &(dyn Any + Send));
+
+    /// What becomes of the object whose turn ended in such a panic.
+    fn after_panic(&self, owner: &Arc<Owner>) -> Ending {
+        let _ = owner;
+        Ending::End { why: Refusal::Panicked }
+    }
 }
 
 /// One object's cell.
@@ -103,6 +111,8 @@ pub struct Owner {
     wake: WakeWord,
     /// Set for good when the object is to end at once.
     cancelled: AtomicBool,
+    /// What it still takes.
+    standing: Standing,
     /// Whether the control link is on its way.
     control_out: AtomicBool,
     /// Moves registered for this object that have not ended: no application record starts meanwhile (JOIN-11).
@@ -162,6 +172,7 @@ impl Owner {
             back: [Back::new(), Back::new()],
             wake: WakeWord::new(),
             cancelled: AtomicBool::new(false),
+            standing: Standing::new(),
             control_out: AtomicBool::new(false),
             holds: AtomicU32::new(0),
             control: Link::new(Kind::Control),
@@ -193,7 +204,7 @@ impl Owner {
                 self.accept(record);
                 Ok(())
             }
-            Err(why) => Err(self.refuse(refusal(why), record)),
+            Err(why) => Err(self.refuse(self.refusal(why), record)),
         }
     }
 
@@ -214,7 +225,7 @@ impl Owner {
                 self.accept(record);
                 Ok(None)
             }
-            Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(refusal(why), record)),
+            Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(self.refusal(why), record)),
             Err(Refused::Records | Refused::Bytes | Refused::Behind) => self.wait_in_line(lane, record),
         }
     }
@@ -231,7 +242,7 @@ impl Owner {
         self.front[at].announce_waiter();
         // A seal that came first has emptied the line; one that comes later will find this waiter.
         if self.front[at].is_sealed() {
-            return Err(self.refuse(Refusal::Ended, record));
+            return Err(self.refuse(self.refusal(Refused::Sealed), record));
         }
         if first {
             let bytes = record.reserved();
@@ -245,6 +256,15 @@ impl Owner {
         let (number, wait) = line.queue(record).map_err(|(why, record)| self.refuse(why, record))?;
         drop(rare);
         Ok(Some(RoomWait::new(self.clone(), lane, number, wait)))
+    }
+
+    fn refusal(&self, why: Refused) -> Refusal {
+        match why {
+            Refused::Sealed if self.standing.is_ending() => Refusal::Ended,
+            Refused::Sealed => Refusal::HandedOver,
+            Refused::TooLarge => Refusal::TooLarge,
+            Refused::Behind | Refused::Records | Refused::Bytes => Refusal::Full,
+        }
     }
 
     /// Counts an attempt that came to nothing.
@@ -369,8 +389,13 @@ impl Owner {
         self.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Seals both lanes; those who wait for room are refused.
+    /// Seals both lanes for good; those who wait for room are refused.
     pub(crate) fn seal(&self, why: Refusal) {
+        self.standing.end();
+        self.seal_lanes(why);
+    }
+
+    fn seal_lanes(&self, why: Refusal) {
         for front in &self.front {
             front.seal();
         }
@@ -384,10 +409,70 @@ impl Owner {
         }
     }
 
-    /// Whether the object takes no more records.
+    /// Whether the object takes no more records, for good.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.front[Lane::Application as usize].is_sealed()
+        self.standing.is_ending()
+    }
+
+    /// Ends the yields of its handlers, and those under its gate, in an error: those that wait as soon as its
+    /// holder looks, later ones at once (YIELD-9).
+    pub fn close_yields(self: &Arc<Self>) {
+        self.standing.close();
+        self.nudge();
+    }
+
+    /// Stops admission for a time: those who wait for room are refused with [`Refusal::HandedOver`], no
+    /// application record starts, and yields end in an error. [`Self::take_back`] undoes it.
+    pub fn hand_over(self: &Arc<Self>) {
+        self.hold();
+        self.standing.hand_over();
+        self.seal_lanes(Refusal::HandedOver);
+        self.nudge();
+    }
+
+    /// Undoes [`Self::hand_over`], once. What is queued is where it was.
+    pub fn take_back(self: &Arc<Self>) {
+        self.standing.take_back();
+        self.front.iter().for_each(Front::open);
+        if self.standing.is_ending() {
+            self.front.iter().for_each(|front| _ = front.seal());
+        }
+        self.release_hold(false);
+    }
+
+    /// Whether it is handed over, or about to be.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.standing.is_handing()
+    }
+
+    /// Whether what it has accepted before it was handed over is all queued, with no handler suspended (but one,
+    /// if `but_one`) and no move under way or registered.
+    #[must_use]
+    pub fn is_settled(&self, but_one: bool) -> bool {
+        self.standing.is_settled()
+            && self.suspended() <= usize::from(but_one)
+            && self.holds.load(Ordering::Acquire) == 1
+    }
+
+    /// How many handlers wait, with or without the gate.
+    #[must_use]
+    pub fn suspended(&self) -> usize {
+        self.rare.lock().as_ref().map_or(0, |rare| rare.suspended.len())
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Wakes the handlers whose yields may go on no longer. Under the gate, so that none is just about to wait.
+    pub(crate) fn wake_cut(&self) {
+        for act in self.rare.lock().iter().flat_map(|rare| rare.suspended.iter()) {
+            if act.cut().is_some() {
+                act.wake();
+            }
+        }
     }
 
     /// Puts a handler in the list of those that wait. Returns whether the object is cancelled: then nobody
@@ -551,14 +636,6 @@ impl Drop for Owner {
         // SAFETY: `&mut self`.
         self.core.with_mut(|core| unsafe { (*core).abandon(left) });
         drop_host(self.host.load(Ordering::Relaxed));
-    }
-}
-
-fn refusal(why: Refused) -> Refusal {
-    match why {
-        Refused::Sealed => Refusal::Ended,
-        Refused::TooLarge => Refusal::TooLarge,
-        Refused::Behind | Refused::Records | Refused::Bytes => Refusal::Full,
     }
 }
 

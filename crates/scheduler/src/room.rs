@@ -131,6 +131,13 @@ impl RoomWait {
         self
     }
 
+    /// Ends the wait; the record comes back, unless it was admitted meanwhile.
+    #[must_use]
+    pub fn withdraw(mut self) -> Option<Record> {
+        self.wait = None;
+        self.owner.leave_line(self.lane, self.number)
+    }
+
     /// Blocks this thread instead of suspending a task.
     pub fn wait_blocking(mut self) -> Result<(), NoRoom> {
         let outcome = self.wait.take().map_or(Outcome::Dropped, Wait::wait_blocking);

@@ -1,0 +1,87 @@
+//! The standing of an owner: what it still takes, and what becomes of handlers of it that yield.
+//!
+//! # Bits
+//!
+//! * `ENDING`: takes no more records, for good. Set before its lanes are sealed, never cleared.
+//! * `CLOSING`: yields under its gate, or of its own handlers, end in an error (YIELD-9). Never cleared.
+//! * `HANDING`: takes no records while it is handed over; yields end in an error. Cleared by the undo.
+//! * `SETTLED`: handed over, and every admission that was under way has been appended. Set by whoever has the
+//!   right to the owner, cleared with `HANDING`.
+//!
+//! # The race that must not happen
+//!
+//! An undo opens the lanes of an owner that was sealed for good meanwhile. Who seals sets `ENDING` and then
+//! the lanes; who opens, opens the lanes and then looks at `ENDING`, and seals again if it is there. One of
+//! the two sees the other (both orders are sequentially consistent), so the last word is "sealed".
+
+use crate::sync::atomic::{AtomicU8, Ordering::SeqCst};
+
+const ENDING: u8 = 1;
+const CLOSING: u8 = 2;
+const HANDING: u8 = 4;
+const SETTLED: u8 = 8;
+
+/// Why a yield ends in an error.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cut {
+    /// The Spot closes, or the node's time to drain is over.
+    Closing,
+    /// The object is being handed over.
+    HandedOver,
+}
+
+/// The byte.
+#[derive(Debug)]
+pub(crate) struct Standing(AtomicU8);
+
+impl Standing {
+    pub(crate) fn new() -> Self {
+        Self(AtomicU8::new(0))
+    }
+
+    /// Nothing more is taken, for good.
+    pub(crate) fn end(&self) {
+        self.0.fetch_or(ENDING, SeqCst);
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.0.load(SeqCst) & ENDING != 0
+    }
+
+    /// Yields end in an error from now on.
+    pub(crate) fn close(&self) {
+        self.0.fetch_or(CLOSING, SeqCst);
+    }
+
+    /// Handed over from now on.
+    pub(crate) fn hand_over(&self) {
+        self.0.fetch_or(HANDING, SeqCst);
+    }
+
+    /// Not handed over any more.
+    pub(crate) fn take_back(&self) {
+        self.0.fetch_and(!(HANDING | SETTLED), SeqCst);
+    }
+
+    pub(crate) fn is_handing(&self) -> bool {
+        self.0.load(SeqCst) & HANDING != 0
+    }
+
+    /// No admission is under way any more.
+    pub(crate) fn settle(&self) {
+        self.0.fetch_or(SETTLED, SeqCst);
+    }
+
+    pub(crate) fn is_settled(&self) -> bool {
+        self.0.load(SeqCst) & SETTLED != 0
+    }
+
+    /// How a yield ends that may go on no longer.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        match self.0.load(SeqCst) {
+            bits if bits & CLOSING != 0 => Some(Cut::Closing),
+            bits if bits & HANDING != 0 => Some(Cut::HandedOver),
+            _ => None,
+        }
+    }
+}
