@@ -40,7 +40,7 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
         }
         // Handlers of members that yield under its gate are told, too (YIELD-9).
         let object = object_of(&self.object);
-        object.node.membership.members(self.object.key()).iter().for_each(Owner::nudge);
+        object.node.membership.members(self.object.key()).iter().for_each(|member| member.wake_yields());
         let last = LastWork::<K, T> {
             closing: self.closing,
             told: self.told,

@@ -135,6 +135,8 @@ pub(crate) struct Activation {
     flow: Cell<u64>,
     /// Whether the layer above has declared the handler over, though its turn goes on.
     closed: Cell<bool>,
+    /// Whether it was woken because its yields may go on no longer.
+    told_cut: Cell<bool>,
     /// What the layer above keeps for this handler.
     local: Cell<Option<Box<dyn Any + Send>>>,
     /// The size of the block.
@@ -258,6 +260,7 @@ impl Act {
             deadline_ns: Cell::new(u64::MAX),
             flow: Cell::new(0),
             closed: Cell::new(false),
+            told_cut: Cell::new(false),
             local: Cell::new(None),
             size,
         };
@@ -464,6 +467,11 @@ impl Activation {
     /// How its yields end, if they may go on no longer.
     pub(crate) fn cut(&self) -> Option<Cut> {
         self.gate().standing().cut().or_else(|| self.owner().standing().cut())
+    }
+
+    /// Whether this handler's yields may go on no longer and it has not been woken for that: `true` once.
+    pub(crate) fn is_newly_cut(&self) -> bool {
+        self.lane == Lane::Application && self.cut().is_some() && !self.told_cut.replace(true)
     }
 
     pub(crate) fn closed(&self) -> &Cell<bool> {

@@ -169,7 +169,8 @@ impl Core {
     /// Puts own application records behind everything else, both in their order. For an owner that is handed over:
     /// they do not start, and resumes and members must not wait for them.
     pub(crate) fn others_first(&mut self) {
-        if self.queue.peek() != Some(Kind::Record) {
+        // Whatever stands at the head: what is behind it must not meet a record that may not start.
+        if self.application == 0 {
             return;
         }
         let (mut own, mut others) = (Fifo::new(), Fifo::new());

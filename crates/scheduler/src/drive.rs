@@ -229,7 +229,7 @@ impl<'a> Holder<'a> {
                     owner.standing().close();
                 }
                 owner.seal(Refusal::Ended);
-                owner.wake_cut();
+                owner.wake_yields();
                 owner.class().counters.add(Count::Accepted as usize, 1);
                 core_of(owner).last = Some(last);
             }
@@ -336,7 +336,7 @@ impl<'a> Holder<'a> {
         if !act.release_gate() {
             self.drain_news();
             self.queue_resume(act);
-        } else if cancelled {
+        } else if cancelled || act.is_newly_cut() {
             act.wake();
         }
         Step::Boundary
@@ -448,7 +448,6 @@ fn drain(owner: &Arc<Owner>) {
     let links = owner.inbox().take().in_order();
     if core_of(owner).sort(links, owner.class().claims) {
         owner.control_seen();
-        owner.wake_cut();
     }
     if owner.standing().is_handing() && is_all_appended(owner) {
         owner.standing().settle();

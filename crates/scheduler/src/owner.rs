@@ -415,11 +415,11 @@ impl Owner {
         self.standing.is_ending()
     }
 
-    /// Ends the yields of its handlers, and those under its gate, in an error: those that wait as soon as its
-    /// holder looks, later ones at once (YIELD-9).
+    /// Ends the yields of its handlers in an error, and those begun under its gate (YIELD-9). Members whose handlers
+    /// wait already are told with [`Self::wake_yields`].
     pub fn close_yields(self: &Arc<Self>) {
         self.standing.close();
-        self.nudge();
+        self.wake_yields();
     }
 
     /// Stops admission for a time: those who wait for room are refused with [`Refusal::HandedOver`], no
@@ -428,6 +428,7 @@ impl Owner {
         self.hold();
         self.standing.hand_over();
         self.seal_lanes(Refusal::HandedOver);
+        self.wake_yields();
         self.nudge();
     }
 
@@ -466,10 +467,12 @@ impl Owner {
         &self.standing
     }
 
-    /// Wakes the handlers whose yields may go on no longer. Under the gate, so that none is just about to wait.
-    pub(crate) fn wake_cut(&self) {
+    /// Wakes its handlers that wait, so that those whose yields may go on no longer find that out. One that is just
+    /// about to wait finds it out itself (see [`crate::standing`]).
+    pub fn wake_yields(&self) {
+        fence(Ordering::SeqCst);
         for act in self.rare.lock().iter().flat_map(|rare| rare.suspended.iter()) {
-            if act.cut().is_some() {
+            if act.lane() == Lane::Application {
                 act.wake();
             }
         }

@@ -13,6 +13,13 @@
 //! An undo opens the lanes of an owner that was sealed for good meanwhile. Who seals sets `ENDING` and then
 //! the lanes; who opens, opens the lanes and then looks at `ENDING`, and seals again if it is there. One of
 //! the two sees the other (both orders are sequentially consistent), so the last word is "sealed".
+//!
+//! # The other race
+//!
+//! A handler begins to wait and does not see that yields end; who ends them does not see that it waits. Who ends
+//! them sets the bit, passes a full fence, and wakes every listed handler. The holder lists the handler, passes a
+//! full fence (in `serve_lines`) and looks at the bit; so one sees the other. A wake that found the handler awake
+//! still (its resume queued, or noted) is no loss: what it found was written before the holder's fence, too.
 
 use crate::sync::atomic::{AtomicU8, Ordering::SeqCst};
 

@@ -127,7 +127,10 @@ async fn err_3_k_a_restart_that_fails_stops_the_object_and_says_why() {
                 if !on_create {
                     return Err(Failure::new("no more rooms"));
                 }
-                Ok(Room { on_create: life!(Room, [], |_turn| assert_eq!(1, 2, "no more rooms")), ..Room::default() })
+                Ok(Room {
+                    on_create: life!(Room, [], |_turn| assert_eq!(1, 2, "no more rooms")),
+                    ..Room::default()
+                })
             });
             let node = Node::builder().workers(2).spot_with("room", options).start().await.unwrap();
             let room = node.spot::<Room>("r").create().await.unwrap();

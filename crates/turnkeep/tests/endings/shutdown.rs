@@ -112,7 +112,12 @@ async fn stop_1_c_work_that_never_gives_its_thread_back_does_not_keep_a_shutdown
         in_task.wait().await;
         let begun = Instant::now();
         let first = tokio::spawn(node.shutdown_within(SHORT));
-        while node.spot::<Room>("x").create().await.unwrap_err().kind() != ErrorKind::ShuttingDown {}
+        let down = |refused: Result<(), turnkeep::SendError<_>>| {
+            refused.is_err_and(|e| e.kind() == ErrorKind::ShuttingDown)
+        };
+        while !down(busy.try_send(act!(Room, [], |_turn| ()))) {
+            tokio::task::yield_now().await;
+        }
         assert_eq!(node.shutdown().await.unwrap_err().kind(), ErrorKind::ShuttingDown, "at once");
         let report = first.await.unwrap().unwrap();
         assert!(begun.elapsed() < GENEROUS);
