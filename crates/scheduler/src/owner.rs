@@ -321,7 +321,14 @@ impl Owner {
         }
     }
 
-    fn accept(self: &Arc<Self>, record: Record) {
+    /// The decision of an admission without its append, for tests of what lies between.
+    #[cfg(all(test, not(turnkeep_loom)))]
+    pub(crate) fn admit_only(&self, record: &Record) {
+        let at = record.lane() as usize;
+        self.front[at].admit(&self.back[at], self.class.limits[at], record.reserved()).unwrap();
+    }
+
+    pub(crate) fn accept(self: &Arc<Self>, record: Record) {
         self.class.counters.add(Count::Accepted as usize, 1);
         // SAFETY: the record gives itself up to the link.
         unsafe { self.push_link(record.into_link()) };

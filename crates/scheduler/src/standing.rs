@@ -92,3 +92,58 @@ impl Standing {
         }
     }
 }
+
+#[cfg(all(test, turnkeep_loom))]
+mod models {
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicBool, AtomicU8, fence};
+
+    use super::*;
+
+    /// An undo against a seal for good: the lanes end sealed.
+    #[test]
+    fn loom_lane_7_an_undo_that_meets_a_seal_for_good_leaves_it_sealed() {
+        loom::model(|| {
+            let both = Arc::new((Standing::new(), AtomicBool::new(true)));
+            both.0.hand_over();
+            let other = both.clone();
+            let ends = loom::thread::spawn(move || {
+                other.0.end();
+                other.1.store(true, SeqCst);
+            });
+            both.0.take_back();
+            both.1.store(false, SeqCst);
+            if both.0.is_ending() {
+                both.1.store(true, SeqCst);
+            }
+            ends.join().unwrap();
+            assert!(both.1.load(SeqCst), "open although it has ended");
+        });
+    }
+
+    /// Who ends yields against a handler that begins to wait: one of them sees the other.
+    #[test]
+    fn loom_yield_9_a_wait_that_begins_while_yields_end_is_woken() {
+        const AWAKE: u8 = 0;
+        const WAITS: u8 = 1;
+        const WOKEN: u8 = 2;
+        loom::model(|| {
+            let both = Arc::new((Standing::new(), AtomicU8::new(AWAKE)));
+            let other = both.clone();
+            let ends = loom::thread::spawn(move || {
+                use loom::sync::atomic::Ordering::{AcqRel, Acquire};
+                other.0.close();
+                fence(SeqCst);
+                // A wake of a handler that is awake does nothing, as for one whose resume is queued.
+                let _ = other.1.compare_exchange(WAITS, WOKEN, AcqRel, Acquire);
+            });
+            use loom::sync::atomic::Ordering::AcqRel;
+            both.1.swap(WAITS, AcqRel);
+            fence(SeqCst);
+            let seen = both.0.cut().is_some();
+            ends.join().unwrap();
+            let woken = both.1.load(SeqCst) == WOKEN;
+            assert!(seen || woken, "it waits on");
+        });
+    }
+}
