@@ -20,7 +20,6 @@
 
 use std::any::Any;
 use std::fmt;
-use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -240,26 +239,22 @@ fn part(owner: &Owner) -> SealedPart {
 }
 
 /// Seals the unit of an owner.
-pub(crate) fn seal<T: Any + Send>(owner: Arc<Owner>) -> impl Future<Output = Result<Sealed, Error>> + Send {
-    async move {
-        let object = object_of(&owner);
-        check_domain(object, SEAL)?;
-        check_open(&object.node, object, SEAL)?;
-        check_wait(Manner::Ordinary, Some(&owner), SEAL)?;
-        let due = deadline_ns(object.node.config.ask_timeout);
-        let (told, wait) = completion();
-        let work = SealWork::<T> { told, object: owner.clone(), _type: PhantomData };
-        submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, SEAL).await?;
-        match wait.with_deadline(due).await {
-            Outcome::Done(told) => told,
-            Outcome::Expired => {
-                Err(too_late(object, SEAL, "before its handlers had ended; nothing is sealed"))
-            }
-            Outcome::Dropped => {
-                let text =
-                    "it ended, or was made anew after a panic, before it was sealed; find it again by its id";
-                Err(Error::new(ErrorKind::Unavailable, object, SEAL, text))
-            }
+pub(crate) async fn seal<T: Any + Send>(owner: Arc<Owner>) -> Result<Sealed, Error> {
+    let object = object_of(&owner);
+    check_domain(object, SEAL)?;
+    check_open(&object.node, object, SEAL)?;
+    check_wait(Manner::Ordinary, Some(&owner), SEAL)?;
+    let due = deadline_ns(object.node.config.ask_timeout);
+    let (told, wait) = completion();
+    let work = SealWork::<T> { told, object: owner.clone(), _type: PhantomData };
+    submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, SEAL).await?;
+    match wait.with_deadline(due).await {
+        Outcome::Done(told) => told,
+        Outcome::Expired => Err(too_late(object, SEAL, "before its handlers had ended; nothing is sealed")),
+        Outcome::Dropped => {
+            let text =
+                "it ended, or was made anew after a panic, before it was sealed; find it again by its id";
+            Err(Error::new(ErrorKind::Unavailable, object, SEAL, text))
         }
     }
 }

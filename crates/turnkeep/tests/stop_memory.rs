@@ -45,13 +45,13 @@ async fn round(node: &Node, n: usize) {
     let mut watched = spot.watch();
     assert!(futures_util::poll!(&mut watched).is_pending());
     let failed = spot.ask(act!(Room, [], |_turn| assert_eq!(1, 2, "again")));
-    if n % 64 == 0 {
+    if n.is_multiple_of(64) {
         failed.await.unwrap_err();
         let sealed = spot.seal().await.unwrap();
         sealed.undo().await;
     }
     let ended = tokio::spawn(player.watch());
-    if n % 2 == 0 {
+    if n.is_multiple_of(2) {
         player.close().await.unwrap()
     } else {
         player.destroy().await.unwrap()
@@ -59,7 +59,7 @@ async fn round(node: &Node, n: usize) {
     ended.await.unwrap().unwrap();
     drop(watched);
     node.quiesce().await.unwrap();
-    if n % 3 == 0 {
+    if n.is_multiple_of(3) {
         spot.destroy().await.unwrap()
     } else {
         spot.close().await.unwrap()

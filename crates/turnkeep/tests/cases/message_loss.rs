@@ -26,7 +26,7 @@ async fn hundred(
             assert_ne!(n, 10, "the tenth");
             log.push(n);
         });
-        if asks && n % 2 == 0 {
+        if asks && n.is_multiple_of(2) {
             let before = spot.queued().0;
             pending.push((n, tokio::spawn(spot.ask(act))));
             while spot.queued().0 == before {

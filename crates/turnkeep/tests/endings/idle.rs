@@ -73,7 +73,7 @@ async fn stop_2_f_a_message_that_races_with_the_idle_close_is_handled_by_one_lif
                         for n in 0..60 {
                             let (address, handled) = (node.spot::<Cache>("c"), handled.clone());
                             let act = act!(Cache, [handled], |_turn| _ = handled.fetch_add(1, SeqCst));
-                            if sender % 2 == 0 {
+                            if sender.is_multiple_of(2) {
                                 address.ask(act).or_create().await.unwrap();
                             } else {
                                 address.send(act).or_create().await.unwrap();

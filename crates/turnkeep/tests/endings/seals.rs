@@ -198,7 +198,7 @@ async fn lane_7_f_no_record_is_lost_between_seals_and_admissions() {
                         let mut accepted = Vec::new();
                         for n in 0..500 {
                             let number = sender * 1000 + n;
-                            let sent = if sender % 2 == 0 {
+                            let sent = if sender.is_multiple_of(2) {
                                 spot.send(act!(Room, [log], |_turn| log.push(number)))
                                     .await
                                     .map_err(|e| e.kind())
