@@ -104,24 +104,24 @@ async fn yield_9_g_waiters_for_room_are_refused_with_their_message() {
             }
             go.set();
             let sealed = sealing.await.unwrap().unwrap();
-            let mut refused = 0;
+            let left = u64::from(sealed.parts()[0].application.records);
+            drop(sealed);
+            // One of them may have got the room of the turn that held the gate; then it is among the sealed.
+            let (mut refused, mut accepted) = (0, 1);
             for wait in waits {
-                match tokio::time::timeout(Duration::from_millis(200), wait).await {
-                    Ok(ended) => {
-                        let error = ended.unwrap().unwrap_err();
+                match wait.await.unwrap() {
+                    Ok(()) => accepted += 1,
+                    Err(error) => {
                         assert_eq!(error.kind(), Some(ErrorKind::Unavailable));
                         assert!(error.into_message().is_some());
                         refused += 1;
                     }
-                    // It got the room of the turn that held the gate, and is among the sealed.
-                    Err(_) => {}
                 }
             }
-            let left = sealed.parts()[0].application.records as usize;
-            assert_eq!(refused + left, 4, "refused, or queued");
-            drop(sealed);
+            assert!(refused >= 2, "{refused}");
+            assert_eq!(accepted, left, "refused, or queued");
             while spot.ask(act!(Room, [], |_turn| ())).await.is_err() {}
-            assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), left as u64);
+            assert_eq!(spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap(), left);
         }
     })
     .await;
