@@ -11,8 +11,9 @@
 //! # The race that must not happen
 //!
 //! An undo opens the lanes of an owner that was sealed for good meanwhile. Who seals sets `ENDING` and then
-//! the lanes; who opens, opens the lanes and then looks at `ENDING`, and seals again if it is there. One of
-//! the two sees the other (both orders are sequentially consistent), so the last word is "sealed".
+//! the lanes; who opens, opens the lanes and then looks at `ENDING`, and seals again if it is there. Both
+//! change a lane's word by an exchange. If the opening comes second, it has read what the seal wrote, and with it
+//! sees `ENDING`; if it comes first, the seal is the last word anyway.
 //!
 //! # The other race
 //!
@@ -96,6 +97,7 @@ impl Standing {
 #[cfg(all(test, turnkeep_loom))]
 mod models {
     use loom::sync::Arc;
+    use loom::sync::atomic::Ordering::{AcqRel, Acquire};
     use loom::sync::atomic::{AtomicBool, AtomicU8, fence};
 
     use super::*;
@@ -109,12 +111,12 @@ mod models {
             let other = both.clone();
             let ends = loom::thread::spawn(move || {
                 other.0.end();
-                other.1.store(true, SeqCst);
+                other.1.swap(true, AcqRel);
             });
             both.0.take_back();
-            both.1.store(false, SeqCst);
+            both.1.swap(false, AcqRel);
             if both.0.is_ending() {
-                both.1.store(true, SeqCst);
+                both.1.swap(true, AcqRel);
             }
             ends.join().unwrap();
             assert!(both.1.load(SeqCst), "open although it has ended");
@@ -131,13 +133,11 @@ mod models {
             let both = Arc::new((Standing::new(), AtomicU8::new(AWAKE)));
             let other = both.clone();
             let ends = loom::thread::spawn(move || {
-                use loom::sync::atomic::Ordering::{AcqRel, Acquire};
                 other.0.close();
                 fence(SeqCst);
                 // A wake of a handler that is awake does nothing, as for one whose resume is queued.
                 let _ = other.1.compare_exchange(WAITS, WOKEN, AcqRel, Acquire);
             });
-            use loom::sync::atomic::Ordering::AcqRel;
             both.1.swap(WAITS, AcqRel);
             fence(SeqCst);
             let seen = both.0.cut().is_some();
