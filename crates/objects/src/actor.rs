@@ -32,9 +32,9 @@ pub trait Actor: Send + Sized + 'static {
     /// The Actor closes; everything it had accepted is handled.
     fn on_closing(
         turn: &mut Lifecycle<'_, Self>,
-        reason: Closing,
+        closing: Closing,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        let _ = (turn, reason);
+        let _ = (turn, closing);
         async { Ok(()) }
     }
 }

@@ -16,6 +16,7 @@ use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::{NoRoom, RoomWait};
+use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::waits::Awaited;
 
 use crate::call::{
@@ -51,6 +52,8 @@ pub struct Ask<T, M: Message> {
     waits: bool,
     /// Makes the object if there is none.
     create: Option<OrCreate>,
+    /// The deadline, in ticks, once it is known.
+    due: Option<u64>,
     /// Set once the request is admitted or in line for room.
     submitted: bool,
     state: State<M>,
@@ -62,7 +65,7 @@ enum State<M: Message> {
     /// The object is ending and will be made anew.
     Again {
         message: M,
-        gone: Pin<Box<dyn Future<Output = ()> + Send>>,
+        gone: Gone,
     },
     /// In a box: seldom, and it is large.
     Room(Box<(RoomWait, Awaited<Answer<M>>)>),
@@ -80,6 +83,7 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             manner: Manner::Ordinary,
             waits,
             create: None,
+            due: None,
             submitted: false,
             state: State::New(message),
             _handler: PhantomData,
@@ -132,11 +136,20 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     }
 
     /// Whether a call may be made here and now; until when.
-    fn check(&self) -> Result<u64, Error> {
+    fn check(&mut self) -> Result<u64, Error> {
         check_domain(&self.destination, self.operation())?;
         let node = self.destination.node();
         check_open(node, &self.destination, self.operation())?;
-        deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())
+        let deadline_ns = match self.due {
+            // An object that will be made anew: the time goes on from the first attempt.
+            Some(due) if due <= ticks::now() => {
+                return Err(too_late(&self.destination, ASK, "while the object before it was ending"));
+            }
+            Some(due) => due,
+            None => deadline(self.timeout, node.config.ask_timeout, &self.destination, self.operation())?,
+        };
+        self.due = Some(deadline_ns);
+        Ok(deadline_ns)
     }
 
     fn begin_wait(
@@ -189,10 +202,9 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         match offered {
             Ok(None) => Ok(State::Sent(asked)),
             Ok(Some(room)) => Ok(State::Room(Box::new((room.until(deadline_ns), asked)))),
-            Err((Refusal::Ended | Refusal::NotMade, record))
-                if self.create.is_some() && object_of(owner).not_made().is_none() =>
-            {
-                Ok(self.again(owner, message_of::<T, M>(record), deadline_ns))
+            Err((why, record)) if self.create.is_some() && is_made_anew(owner, why) => {
+                let gone = gone(owner.clone(), deadline_ns);
+                Ok(State::Again { message: message_of::<T, M>(record), gone })
             }
             Err((Refusal::Full, record)) if self.waits => {
                 Err((message_of::<T, M>(record), own_room(owner, Lane::Application, ASK)))
@@ -210,16 +222,6 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
         check_wait(manner, Some(asked.target()), operation)?;
         asked.go_on_here(keeps).map_err(|cycle| would_close(&cycle, operation))
     }
-
-    fn again(&self, owner: &Arc<Owner>, message: M, deadline_ns: u64) -> State<M> {
-        let owner = owner.clone();
-        let gone = async move {
-            let end = std::pin::pin!(object_of(&owner).wait_for_end());
-            let late = std::pin::pin!(sleep_until(deadline_ns));
-            either(end, late).await;
-        };
-        State::Again { message, gone: Box::pin(gone) }
-    }
 }
 
 impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Ask<S, M> {
@@ -230,6 +232,25 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Ask<S, M> 
         self.create = Some(or_create::<S>);
         self
     }
+}
+
+/// The wait for the end of an object, or for a deadline.
+pub(crate) type Gone = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+pub(crate) fn gone(owner: Arc<Owner>, deadline_ns: u64) -> Gone {
+    Box::pin(async move {
+        let end = std::pin::pin!(object_of(&owner).wait_for_end());
+        let late = std::pin::pin!(sleep_until(deadline_ns));
+        either(end, late).await;
+    })
+}
+
+/// Whether an Instance Spot that refused a message can be waited for and made anew: it is ending, was made, and
+/// does not wait for the turn that asks.
+pub(crate) fn is_made_anew(owner: &Owner, why: Refusal) -> bool {
+    matches!(why, Refusal::Ended | Refusal::NotMade)
+        && object_of(owner).not_made().is_none()
+        && may_wait_for_room_of(owner)
 }
 
 /// Waits for the first of two futures.
@@ -277,6 +298,13 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                     };
                     match admitted {
                         Ok(()) => State::Sent(waiting.1),
+                        Err(NoRoom::Refused(why, record))
+                            if self.create.is_some() && is_made_anew(waiting.1.target(), why) =>
+                        {
+                            let due = self.due.unwrap_or(u64::MAX);
+                            let gone = gone(waiting.1.target().clone(), due);
+                            State::Again { message: message_of::<T, M>(record), gone }
+                        }
                         Err(no_room) => {
                             let (message, error) = no_room_of::<T, M>(waiting.1.target(), no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
@@ -332,6 +360,18 @@ fn conclude<M: Message>(owner: &Arc<Owner>, outcome: Outcome<Answer<M>>) -> Resu
 }
 
 impl<T: Handles<M>, M: Message> sealed::Sealed for Ask<T, M> {
+    fn cut(&mut self, why: Error) -> Self::Output {
+        let message = match std::mem::replace(&mut self.state, State::Over) {
+            State::New(message) | State::Again { message, .. } => Some(message),
+            State::Room(waiting) => waiting.0.withdraw().map(message_of::<T, M>),
+            State::Sent(_) | State::Over => None,
+        };
+        Err(match message {
+            Some(message) => AskError::Refused { message, error: why },
+            None => AskError::Failed(why),
+        })
+    }
+
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
     }

@@ -17,12 +17,13 @@ use turnkeep_scheduler::pool::{Pool, PoolConfig};
 use turnkeep_scheduler::timeline::Clock;
 
 use crate::actor::{Actor, Handler};
-use crate::call::check_timeout;
+use crate::call::{TIMEOUT_MAX, check_timeout};
 use crate::create::{AsHandler, AsSpot, LifeOf, Make, begin};
 use crate::error::{Error, ErrorKind, Failure};
 use crate::id::{Id, ObjectKind};
 use crate::locate::{InProcess, Locate};
 use crate::node::{Config, Node, NodeInner, Parts};
+use crate::policy::{PanicPolicy, TypeInfo};
 use crate::send::SEND_TIMEOUT;
 use crate::spot::{Entry, Mode, Spot};
 
@@ -38,7 +39,7 @@ pub(crate) type Factory<T> = Arc<dyn Fn(&str) -> Result<T, Failure> + Send + Syn
 
 /// A registered type.
 pub(crate) struct TypeEntry {
-    pub(crate) name: Arc<Id>,
+    pub(crate) info: Arc<TypeInfo>,
     pub(crate) class: Arc<Class>,
     /// A `Factory<T>`, if there is one.
     pub(crate) factory: Option<Box<dyn Any + Send + Sync>>,
@@ -72,12 +73,16 @@ impl Lane {
     }
 }
 
-/// How a type is registered: factory, lanes, budget.
+/// How a type is registered: factory, lanes, budget, what a panic does, when an idle object closes.
 pub struct Options<T> {
     factory: Option<Factory<T>>,
     application: Option<Lane>,
     lifecycle: Option<Lane>,
     budget: Option<Duration>,
+    on_panic: PanicPolicy,
+    idle: Option<Duration>,
+    /// Whether objects of the type may have an idle time.
+    may_idle: bool,
     _type: PhantomData<fn() -> T>,
 }
 
@@ -91,7 +96,16 @@ impl<T> Options<T> {
     /// No factory, the node's lanes and budget.
     #[must_use]
     pub fn new() -> Self {
-        Self { factory: None, application: None, lifecycle: None, budget: None, _type: PhantomData }
+        Self {
+            factory: None,
+            application: None,
+            lifecycle: None,
+            budget: None,
+            on_panic: PanicPolicy::default(),
+            idle: None,
+            may_idle: false,
+            _type: PhantomData,
+        }
     }
 
     /// Makes objects of the type from their ids. It runs in the object's first turn; an error or a panic undoes
@@ -122,6 +136,39 @@ impl<T> Options<T> {
     pub fn budget(mut self, budget: Duration) -> Self {
         self.budget = Some(budget);
         self
+    }
+
+    /// What becomes of an object whose handler or callback panics, by default [`PanicPolicy::Stop`] (ERR-3).
+    /// [`PanicPolicy::Restart`] needs a factory: without one the node does not start (`InvalidOperation`).
+    #[must_use]
+    pub fn on_panic(mut self, policy: PanicPolicy) -> Self {
+        self.on_panic = policy;
+        self
+    }
+
+    /// How long an Instance Spot may rest before it closes itself: nothing queued, no handler suspended, nobody
+    /// waiting for room. It closes between one and one and a quarter such times after its last turn. For other
+    /// types, for zero, or for more than a year, the node does not start (`InvalidOperation`).
+    #[must_use]
+    pub fn idle_after(mut self, idle: Duration) -> Self {
+        self.idle = Some(idle);
+        self
+    }
+
+    /// What objects of the type share.
+    fn info(&self, name: Id) -> Result<TypeInfo, Error> {
+        let wrong = |text| Err(Error::new(ErrorKind::InvalidOperation, &name, "register", text));
+        if self.on_panic == PanicPolicy::Restart && self.factory.is_none() {
+            return wrong("it is to be made anew after a panic, and has no factory; register one");
+        }
+        if self.idle.is_some() && !self.may_idle {
+            return wrong("only Instance Spots have an idle time; close other objects yourself");
+        }
+        if self.idle.is_some_and(|idle| idle.is_zero() || idle > TIMEOUT_MAX) {
+            return wrong("its idle time is zero or more than a year; give another, or none");
+        }
+        let idle_ns = self.idle.map_or(0, |idle| u64::try_from(idle.as_nanos()).unwrap_or(u64::MAX));
+        Ok(TypeInfo { name, on_panic: self.on_panic, idle_ns })
     }
 }
 
@@ -262,8 +309,9 @@ impl Builder {
     }
 
     /// Registers a type of Spots under a name.
-    pub fn spot_with<S: Spot>(mut self, name: &str, options: Options<S>) -> Self {
+    pub fn spot_with<S: Spot>(mut self, name: &str, mut options: Options<S>) -> Self {
         let shares = S::Mode::SHARES_GATE;
+        options.may_idle = shares && !S::Mode::ADMITS;
         self.types.push(registration::<S>(ObjectKind::Spot, name, options, shares, false));
         self
     }
@@ -442,10 +490,11 @@ fn register_all(
     let mut entries: HashMap<(ObjectKind, TypeId), TypeEntry> = HashMap::new();
     for (key, register) in types {
         let entry = register(building)?;
-        let same_name = entries.iter().any(|((kind, _), other)| *kind == key.0 && other.name == entry.name);
+        let same_name =
+            entries.iter().any(|((kind, _), other)| *kind == key.0 && other.info.name == entry.info.name);
         if same_name || entries.contains_key(&key) {
             let text = "a type or a name is registered twice; give each type one name of its own";
-            return Err(Error::new(ErrorKind::AlreadyExists, &entry.name, "register", text));
+            return Err(Error::new(ErrorKind::AlreadyExists, &entry.info.name, "register", text));
         }
         entries.insert(key, entry);
     }
@@ -462,7 +511,7 @@ fn registration<T: Any + Send>(
     let name = Id::new(name);
     let register: Register = Box::new(move |building| {
         Ok(TypeEntry {
-            name: Arc::new(name?),
+            info: Arc::new(options.info(name?)?),
             class: building.class(
                 options.application,
                 options.lifecycle,

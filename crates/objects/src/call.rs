@@ -1,6 +1,5 @@
 //! What calls have in common: deadlines, the rules of waiting, the mark of a call that can yield.
 
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,11 +25,16 @@ pub const TIMEOUT_MAX: Duration = Duration::from_secs(365 * 24 * 3600);
     label = "yield for asks, creations, `cpu` and `io` work",
     note = "sends, closes and plain futures are awaited as they are; wrap a plain future in `io`"
 )]
-pub trait Call: sealed::Sealed + Future + Unpin {}
+pub trait Call: sealed::Sealed + Unpin {}
 
 pub(crate) mod sealed {
+    use crate::error::Error;
+
     /// Only this crate's calls can be yielded for.
-    pub trait Sealed {
+    pub trait Sealed: Future {
+        /// The wait is over without its end: what the call gives for it. What was submitted goes on.
+        fn cut(&mut self, why: Error) -> Self::Output;
+
         /// The call is about to be awaited with the gate given up.
         fn set_yielding(&mut self);
 

@@ -13,12 +13,12 @@ use turnkeep_scheduler::record::{Record, Refusal, Work};
 use crate::call::{begin_wait, check_domain, deadline_ns, too_late};
 use crate::caught::caught;
 use crate::create::{LifeOf, submit_lifecycle};
-use crate::envelope::panicked;
-use crate::error::{Error, ErrorKind, not_accepted};
+use crate::envelope::panicked_for_good;
+use crate::error::{Error, ErrorKind, handed_over, not_accepted};
 use crate::id::ObjectKind;
 use crate::lifecycle::Lifecycle;
 use crate::object::{object_of, report};
-use crate::spot::Closing;
+use crate::spot::{Closing, ClosingReason};
 
 const CLOSE: &str = "close";
 
@@ -26,7 +26,7 @@ type Told = Result<(), Error>;
 
 /// The lifecycle record that asks for the end.
 pub(crate) struct CloseWork<K, T> {
-    pub(crate) reason: Closing,
+    pub(crate) closing: Closing,
     pub(crate) told: Completer<Told>,
     pub(crate) object: Arc<Owner>,
     pub(crate) _kind: PhantomData<fn() -> (K, T)>,
@@ -42,8 +42,11 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
             // No tick starts from the seal on (TIMER-3).
             timers.cancel_all();
         }
+        // Handlers of members that yield under its gate are told, too (YIELD-9).
+        let object = object_of(&self.object);
+        object.node.membership.members(self.object.key()).iter().for_each(|member| member.wake_yields());
         let last = LastWork::<K, T> {
-            reason: self.reason,
+            closing: self.closing,
             told: self.told,
             object: self.object,
             _kind: PhantomData,
@@ -63,13 +66,16 @@ impl<K, T> CloseWork<K, T> {
             let text = "it is closing already; wait for its end, or find it again by its id";
             return Some(Error::new(ErrorKind::NotFound, object, CLOSE, text));
         }
-        if self.reason == Closing::Requested
+        if self.object.is_handed_over() {
+            return Some(handed_over(object, CLOSE));
+        }
+        if self.closing.reason == ClosingReason::Requested
             && let Some(error) = never_ends(&self.object, CLOSE)
         {
             return Some(error);
         }
         let members = object.node.membership.count(self.object.key());
-        if object.kind == ObjectKind::Spot && members > 0 && self.reason == Closing::Requested {
+        if object.kind == ObjectKind::Spot && members > 0 && self.closing.reason == ClosingReason::Requested {
             let text = format!("{members} Actors are in it; move or close them first");
             return Some(Error::new(ErrorKind::InvalidOperation, object, CLOSE, &text));
         }
@@ -88,15 +94,18 @@ fn never_ends(owner: &Arc<Owner>, operation: &str) -> Option<Error> {
 
 /// The last record of an object: `on_closing`, then the end.
 struct LastWork<K, T> {
-    reason: Closing,
+    closing: Closing,
     told: Completer<Told>,
     object: Arc<Owner>,
     _kind: PhantomData<fn() -> (K, T)>,
 }
 
 impl<K: LifeOf<T>, T: Any + Send> Work for LastWork<K, T> {
-    fn start(self, start: Start<'_>) -> Started {
-        start.run::<T, _>(LastTurn::<K> { reason: self.reason, told: self.told, _kind: PhantomData })
+    fn start(self, mut start: Start<'_>) -> Started {
+        if self.closing.reason == ClosingReason::Shutdown {
+            start.serve(self.closing.deadline_ns, 0);
+        }
+        start.run::<T, _>(LastTurn::<K> { closing: self.closing, told: self.told, _kind: PhantomData })
     }
 
     fn refuse(self, _: &Owner, _: Refusal) {
@@ -107,7 +116,7 @@ impl<K: LifeOf<T>, T: Any + Send> Work for LastWork<K, T> {
 }
 
 struct LastTurn<K> {
-    reason: Closing,
+    closing: Closing,
     told: Completer<Told>,
     _kind: PhantomData<fn() -> K>,
 }
@@ -115,11 +124,12 @@ struct LastTurn<K> {
 impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
     async fn run(self, access: Access<'_, T>) -> Ending {
         let owner = access.owner_arc();
+        let reason = self.closing.reason;
         let mut turn = Lifecycle::new(access);
         if let Some(timers) = object_of(&owner).any_timers() {
             timers.own_ticks_end().await;
         }
-        let told = match caught(K::on_closing(&mut turn, self.reason)).await {
+        let told = match caught(K::on_closing(&mut turn, self.closing)).await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {
                 let object = object_of(&owner);
@@ -129,8 +139,9 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
                 let text = format!("on_closing failed: {failure}; the object is gone all the same");
                 Err(Error::new(ErrorKind::InternalFailure, object, CLOSE, &text))
             }
-            Err(panic) => Err(panicked(&owner, "on_closing", &panic)),
+            Err(panic) => Err(panicked_for_good(&owner, "on_closing", &panic)),
         };
+        object_of(&owner).set_closed(reason);
         let _ = self.told.complete(told);
         Ending::End { why: Refusal::Ended }
     }
@@ -143,8 +154,7 @@ pub(crate) async fn close<K: LifeOf<T>, T: Any + Send>(owner: Arc<Owner>) -> Res
     let _waiting = begin_wait(Manner::Ordinary, &owner, 0, CLOSE)?;
     let due = deadline_ns(object.node.config.ask_timeout);
     let (told, wait) = completion();
-    let work =
-        CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
+    let work = CloseWork::<K, T> { closing: requested(due), told, object: owner.clone(), _kind: PhantomData };
     submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
     match wait.with_deadline(due).await {
         Outcome::Done(told) => {
@@ -163,12 +173,21 @@ pub(crate) async fn close<K: LifeOf<T>, T: Any + Send>(owner: Arc<Owner>) -> Res
     }
 }
 
-/// The record that closes an object with its node.
-pub(crate) fn shutdown_record<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> Record {
+fn requested(deadline_ns: u64) -> Closing {
+    Closing { reason: ClosingReason::Requested, deadline_ns }
+}
+
+/// The record that closes an object with its node, which ends at `deadline_ns`.
+pub(crate) fn shutdown_record<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>, deadline_ns: u64) -> Record {
     let (told, _) = completion();
-    let work =
-        CloseWork::<K, T> { reason: Closing::Shutdown, told, object: owner.clone(), _kind: PhantomData };
-    Record::unmetered(work)
+    let closing = Closing { reason: ClosingReason::Shutdown, deadline_ns };
+    Record::unmetered(CloseWork::<K, T> { closing, told, object: owner.clone(), _kind: PhantomData })
+}
+
+/// The record that runs `on_closing` of an object that is sealed without having been asked.
+pub(crate) fn last_record<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>, closing: Closing) -> Record {
+    let (told, _) = completion();
+    Record::unmetered(LastWork::<K, T> { closing, told, object: owner.clone(), _kind: PhantomData })
 }
 
 /// Asks for a close and does not wait.
@@ -177,7 +196,7 @@ pub(crate) fn request_close<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> 
     check_domain(object, CLOSE)?;
     let (told, _) = completion();
     let work =
-        CloseWork::<K, T> { reason: Closing::Requested, told, object: owner.clone(), _kind: PhantomData };
+        CloseWork::<K, T> { closing: requested(u64::MAX), told, object: owner.clone(), _kind: PhantomData };
     owner.try_submit(Record::lifecycle(0, work)).map_err(|(why, _)| not_accepted(object, CLOSE, why))
 }
 

@@ -27,15 +27,16 @@ use crate::call::{
     too_late, would_close,
 };
 use crate::caught::{caught, caught_call};
-use crate::close::shutdown_record;
+use crate::close::{last_record, shutdown_record};
 use crate::destination::{Address, Destination, Resolved};
-use crate::envelope::panicked;
+use crate::envelope::panicked_for_good;
 use crate::error::{Error, ErrorKind, Failure, not_accepted};
 use crate::id::{Id, ObjectKind};
+use crate::idle;
 use crate::join::{Leave, Target, arrive_at_creation, leave_record};
 use crate::lifecycle::Lifecycle;
 use crate::node::NodeInner;
-use crate::object::{Hooks, Object, object_of};
+use crate::object::{Hooks, Object, object_of, report};
 use crate::refs::{ActorRef, SpotRef};
 use crate::spot::{Closing, Mode, Spot};
 
@@ -49,7 +50,7 @@ pub(crate) trait LifeOf<T: Any + Send>: Sized + 'static {
     fn on_create(turn: &mut Lifecycle<'_, T>) -> impl Future<Output = Result<(), Failure>> + Send;
     fn on_closing(
         turn: &mut Lifecycle<'_, T>,
-        reason: Closing,
+        closing: Closing,
     ) -> impl Future<Output = Result<(), Failure>> + Send;
 }
 
@@ -68,9 +69,9 @@ impl<S: Spot> LifeOf<S> for AsSpot {
     }
     fn on_closing(
         turn: &mut Lifecycle<'_, S>,
-        reason: Closing,
+        closing: Closing,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        S::on_closing(turn, reason)
+        S::on_closing(turn, closing)
     }
 }
 
@@ -81,9 +82,9 @@ impl<A: Actor> LifeOf<A> for AsActor {
     }
     fn on_closing(
         turn: &mut Lifecycle<'_, A>,
-        reason: Closing,
+        closing: Closing,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        A::on_closing(turn, reason)
+        A::on_closing(turn, closing)
     }
 }
 
@@ -101,8 +102,13 @@ impl<H: Handler> LifeOf<H> for AsHandler {
 pub(crate) struct HooksOf<K, T>(PhantomData<(K, T)>);
 
 impl<K: LifeOf<T>, T: Any + Send> HooksOf<K, T> {
-    pub(crate) const HOOKS: Hooks =
-        Hooks { type_id: TypeId::of::<T>, leave: K::LEAVE, close: shutdown_record::<K, T> };
+    pub(crate) const HOOKS: Hooks = Hooks {
+        type_id: TypeId::of::<T>,
+        leave: K::LEAVE,
+        close: shutdown_record::<K, T>,
+        last: last_record::<K, T>,
+        restart: restart_record::<K, T>,
+    };
 }
 
 /// What a new object starts with.
@@ -118,6 +124,8 @@ type Told = Result<(), Error>;
 /// The first record of an object: makes its state and runs `on_create`.
 pub(crate) struct CreateWork<K, T> {
     pub(crate) make: Box<dyn FnOnce() -> Result<T, Failure> + Send>,
+    /// Whether it had a state before, which a panic has spoilt.
+    pub(crate) again: bool,
     pub(crate) told: Completer<Told>,
     pub(crate) object: Arc<Owner>,
     pub(crate) call: u64,
@@ -134,14 +142,13 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
         match made {
             Ok(state) => {
                 start.install(state);
-                start.run::<T, _>(FirstTurn::<K> { told: self.told, _kind: PhantomData })
+                start.run::<T, _>(FirstTurn::<K> { told: self.told, again: self.again, _kind: PhantomData })
             }
             Err(failure) => {
-                let object = object_of(&self.object);
-                let error = not_made(object, &failure);
-                object.set_not_made(error.clone());
+                let error = not_made(object_of(&self.object), &failure);
+                let ending = failed(&self.object, &error, self.again);
                 let _ = self.told.complete(Err(error));
-                start.done(Ending::End { why: Refusal::NotMade })
+                start.done(ending)
             }
         }
     }
@@ -151,6 +158,45 @@ impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
     }
 }
 
+/// It has no state: it ends, and those who wait are told why.
+fn failed(owner: &Arc<Owner>, error: &Error, again: bool) -> Ending {
+    let object = object_of(owner);
+    if !again {
+        object.set_not_made(error.clone());
+        return Ending::End { why: Refusal::NotMade };
+    }
+    object.set_panic(&error.to_string());
+    report(
+        || tracing::error!(%object, %error, "it could not be made anew after a panic; the object is stopped"),
+    );
+    Ending::End { why: Refusal::Panicked }
+}
+
+/// The record that makes an object's state anew with its registered factory (ERR-3).
+fn restart_record<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> Record {
+    // The new state registers what it needs.
+    if let Some(timers) = object_of(owner).any_timers() {
+        timers.cancel_all();
+    }
+    let (told, _) = completion();
+    let object = owner.clone();
+    let make = move || {
+        let object = object_of(&object);
+        match object.node.factory::<T>(object.kind) {
+            Some(factory) => factory(object.id.as_str()),
+            None => Err(Failure::new("its type is registered without a factory")),
+        }
+    };
+    Record::unmetered(CreateWork::<K, T> {
+        make: Box::new(make),
+        again: true,
+        told,
+        object: owner.clone(),
+        call: 0,
+        _kind: PhantomData,
+    })
+}
+
 fn not_made(object: &Object, failure: &Failure) -> Error {
     let text = format!("it could not be made: {failure}; mend the cause and create it again");
     Error::new(ErrorKind::Rejected, object, CREATE, &text)
@@ -158,6 +204,7 @@ fn not_made(object: &Object, failure: &Failure) -> Error {
 
 struct FirstTurn<K> {
     told: Completer<Told>,
+    again: bool,
     _kind: PhantomData<fn() -> K>,
 }
 
@@ -165,18 +212,21 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for FirstTurn<K> {
     async fn run(self, access: Access<'_, T>) -> Ending {
         let owner = access.owner_arc();
         let object = object_of(&owner);
+        let grant = access.grant().0;
         let mut turn = Lifecycle::new(access);
-        let (told, ending) = match caught(K::on_create(&mut turn)).await {
-            Ok(Ok(())) => {
-                object.set_ready();
-                (Ok(()), Ending::Done)
-            }
-            Ok(Err(failure)) => (Err(not_made(object, &failure)), Ending::End { why: Refusal::NotMade }),
-            Err(panic) => (Err(panicked(&owner, "on_create", &panic)), Ending::End { why: Refusal::NotMade }),
+        let told = match caught(K::on_create(&mut turn)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(failure)) => Err(not_made(object, &failure)),
+            Err(panic) => Err(panicked_for_good(&owner, "on_create", &panic)),
         };
-        if let Err(error) = &told {
-            object.set_not_made(error.clone());
-        }
+        let ending = match &told {
+            Ok(()) => {
+                object.set_ready();
+                idle::begin(&owner, grant);
+                Ending::Done
+            }
+            Err(error) => failed(&owner, error, self.again),
+        };
         let _ = self.told.complete(told);
         ending
     }
@@ -243,6 +293,12 @@ impl<R> Future for Create<R> {
 }
 
 impl<R> sealed::Sealed for Create<R> {
+    fn cut(&mut self, why: Error) -> Self::Output {
+        self.begin = None;
+        self.running = None;
+        Err(why)
+    }
+
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
     }
@@ -505,6 +561,7 @@ impl Birth<'_> {
                         (_, Some(factory)) => factory(id.as_str()),
                         _ => Err(Failure::new("there is no state to start with")),
                     }),
+                    again: false,
                     told: match told.take() {
                         Some(told) => told,
                         None => unreachable!("born once"),
@@ -542,7 +599,7 @@ impl Birth<'_> {
             self.kind,
             self.id.clone(),
             self.node.next_generation(),
-            self.entry.name.clone(),
+            self.entry.info.clone(),
             self.shares_gate,
             self.node.clone(),
             &HooksOf::<K, T>::HOOKS,
@@ -551,8 +608,7 @@ impl Birth<'_> {
     }
 
     fn factory<T: Any + Send>(&self, address: &Address) -> Result<Factory<T>, Error> {
-        let factory = self.entry.factory.as_ref().and_then(|factory| factory.downcast_ref::<Factory<T>>());
-        factory.cloned().ok_or_else(|| {
+        self.node.factory::<T>(self.kind).ok_or_else(|| {
             let text =
                 "its type is registered without a factory; create it with a state, or register a factory";
             Error::new(ErrorKind::NotConfigured, address, CREATE, text)

@@ -58,7 +58,7 @@ impl Address {
         }
         let text = format!(
             "the object of that id is a {} and not a {}; use that type, or another id",
-            object.type_name, self.rust_type
+            object.info.name, self.rust_type
         );
         Err(Error::new(ErrorKind::TypeMismatch, self, operation, &text))
     }

@@ -1,7 +1,9 @@
 //! A message on its way: the record that carries it, and the handler's turn that it becomes.
 
+use std::any::Any;
 use std::marker::PhantomData;
 use std::pin::pin;
+use std::sync::Arc;
 
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::Completer;
@@ -13,7 +15,8 @@ use crate::error::{AskError, Error, ErrorKind};
 use crate::join;
 use crate::message::{Message, payload_bytes};
 use crate::node::Tally;
-use crate::object::{object_of, report};
+use crate::object::{Object, object_of, report};
+use crate::policy::PanicPolicy;
 use crate::span::{self, in_span};
 use crate::turn::Turn;
 
@@ -160,7 +163,7 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
         let owner = access.owner();
         // Before the answer, too: who has it finds the Actors that move on hold (JOIN-11).
         join::start(join::end_of_scope(handled.ending()));
-        let (answer, ending) = conclude::<M>(owner, handled);
+        let (answer, ending) = conclude::<M, T>(&access, handled);
         match (self.answer, answer) {
             (Some(waiting), answer) => give(owner, waiting, answer),
             (None, Ok(_)) => {}
@@ -193,8 +196,8 @@ impl<M: Message> Handled<M> {
     }
 }
 
-fn conclude<M: Message>(owner: &Owner, handled: Handled<M>) -> (Answer<M>, Ending) {
-    let object = object_of(owner);
+fn conclude<M: Message, T: Any + Send>(access: &Access<'_, T>, handled: Handled<M>) -> (Answer<M>, Ending) {
+    let object = object_of(access.owner());
     match handled {
         Handled::Well(reply) => (Ok(reply), Ending::Done),
         Handled::Refusal(error) => (Err(Unanswered::Application(error)), Ending::Done),
@@ -205,22 +208,52 @@ fn conclude<M: Message>(owner: &Owner, handled: Handled<M>) -> (Answer<M>, Endin
             (Err(Unanswered::Runtime(error)), Ending::Done)
         }
         Handled::Panic(text) => {
-            let error = panicked(owner, std::any::type_name::<M>(), &text);
-            (Err(Unanswered::Runtime(error)), after_panic(owner))
+            let owner = access.owner_arc();
+            let error = panicked(&owner, std::any::type_name::<M>(), &text);
+            (Err(Unanswered::Runtime(error)), after_panic(&owner))
         }
     }
 }
 
-/// What becomes of an object whose code panicked: it is stopped, unless it is the Entry Spot, which never ends.
-pub(crate) fn after_panic(owner: &Owner) -> Ending {
-    if object_of(owner).node.is_entry(owner) { Ending::Done } else { Ending::End { why: Refusal::Panicked } }
+/// What a panic of an object's handler or callback does: the Entry Spot, which ends with its node, goes on.
+fn policy(owner: &Owner) -> PanicPolicy {
+    let object = object_of(owner);
+    if object.node.is_entry(owner) { PanicPolicy::Keep } else { object.info.on_panic }
+}
+
+/// What becomes of an object whose code panicked (ERR-3).
+pub(crate) fn after_panic(owner: &Arc<Owner>) -> Ending {
+    match policy(owner) {
+        PanicPolicy::Keep => Ending::Done,
+        PanicPolicy::Restart => Ending::Restart { first: (object_of(owner).hooks.restart)(owner) },
+        PanicPolicy::Stop => Ending::End { why: Refusal::Panicked },
+    }
 }
 
 /// Reports a panic of user code and makes the error of it.
 pub(crate) fn panicked(owner: &Owner, what: &str, text: &str) -> Error {
     let object = object_of(owner);
+    let fate = match policy(owner) {
+        PanicPolicy::Keep => "the object goes on with the state that the panic has left",
+        PanicPolicy::Restart => "the object goes on with a new state",
+        PanicPolicy::Stop => {
+            object.set_panic(text);
+            STOPPED
+        }
+    };
+    panic_error(object, what, text, fate)
+}
+
+/// The same for a callback after whose panic the object is gone, whatever the policy.
+pub(crate) fn panicked_for_good(owner: &Owner, what: &str, text: &str) -> Error {
+    panic_error(object_of(owner), what, text, STOPPED)
+}
+
+const STOPPED: &str = "the object is stopped, create it again";
+
+fn panic_error(object: &Object, what: &str, text: &str, fate: &str) -> Error {
     object.node.tally(Tally::Panics);
-    report(|| tracing::error!(%object, what, panic = text, "user code panicked; the object is stopped"));
-    let text = format!("the handler of {what} panicked ({text}); the object is stopped, create it again");
+    report(|| tracing::error!(%object, what, panic = text, fate, "user code panicked"));
+    let text = format!("the handler of {what} panicked ({text}); {fate}");
     Error::new(ErrorKind::InternalFailure, object, "handle", &text)
 }

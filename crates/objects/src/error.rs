@@ -268,6 +268,7 @@ pub(crate) fn ended(object: impl fmt::Display, operation: &str, why: Refusal) ->
             operation,
             "the object could not be made; see the error of its creation",
         ),
+        Refusal::HandedOver => handed_over(object, operation),
         _ => Error::new(
             ErrorKind::NotFound,
             object,
@@ -275,4 +276,10 @@ pub(crate) fn ended(object: impl fmt::Display, operation: &str, why: Refusal) ->
             "the object has ended; find or create it again by its id",
         ),
     }
+}
+
+/// The runtime error of an object that takes nothing while it is handed over.
+pub(crate) fn handed_over(object: impl fmt::Display, operation: &str) -> Error {
+    let text = "it is sealed, to be handed over; try again when that is over";
+    Error::new(ErrorKind::Unavailable, object, operation, text)
 }

@@ -11,6 +11,7 @@
 //! | `join` | deferred Joins: registration, the Actor's side, the Spots' side |
 //! | `node`, `builder`, `quiesce`, `shutdown`, `spawn` | the node and its life |
 //! | `testing` | probes, and the driver that a seed repeats |
+//! | `policy`, `watch`, `idle`, `seal` | how objects end, fail, rest and are handed over |
 //! | `object`, `directory`, `membership`, `destination`, `locate` | who is who, and where |
 
 mod actor;
@@ -22,6 +23,7 @@ mod caught;
 mod close;
 mod context;
 mod create;
+mod cut;
 mod destination;
 mod directory;
 mod envelope;
@@ -29,6 +31,7 @@ mod error;
 mod flow;
 mod heap_size;
 mod id;
+mod idle;
 mod join;
 mod lifecycle;
 mod locate;
@@ -36,9 +39,11 @@ mod membership;
 mod message;
 mod node;
 mod object;
+mod policy;
 mod publish;
 mod quiesce;
 mod refs;
+mod seal;
 mod send;
 mod shutdown;
 mod span;
@@ -48,6 +53,7 @@ mod status;
 pub mod testing;
 mod timer;
 mod turn;
+mod watch;
 mod work;
 
 pub use actor::{Actor, Handler, JoinCompleted, JoinOutcome};
@@ -64,14 +70,16 @@ pub use lifecycle::Lifecycle;
 pub use locate::Locate;
 pub use message::{BadReply, Message, Never};
 pub use node::{Metrics, Node};
+pub use policy::PanicPolicy;
 pub use publish::{MISSED_NAMED_MAX, Missed, Published, SUBSCRIPTIONS_MAX};
 pub use refs::{ActorAddress, ActorRef, HandlerAddress, HandlerRef, SpotAddress, SpotRef};
+pub use seal::{Queued, Sealed, SealedPart};
 pub use send::Send;
-pub use shutdown::ShutdownReport;
+pub use shutdown::{ShutdownReport, Unfinished};
 pub use spawn::Task;
 pub use spot::{
-    Admission, Admits, Closing, Entry, Instance, Joining, Member, Mode, Payload, PerActor, SharesGate, Spot,
-    SpotWide,
+    Admission, Admits, Closing, ClosingReason, Entry, Instance, Joining, Member, Mode, Payload, PerActor,
+    SharesGate, Spot, SpotWide,
 };
 pub use status::{
     MetricsServer, NodeState, OBSERVED_MAX, OBSERVERS_MAX, ObjectStatus, Observer, Source, Status, Update,
@@ -80,4 +88,5 @@ pub use timer::{Late, OnOwnTick, OnTick, PERIOD_MIN, TIMERS_MAX, Tick, Timer, Ti
 pub use turn::{Turn, Yielding, Yields};
 pub use turnkeep_scheduler::room::WAITERS_MAX;
 pub use turnkeep_scheduler::timeline::Clock;
+pub use watch::{End, Watch};
 pub use work::Work;

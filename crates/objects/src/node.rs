@@ -18,7 +18,7 @@ use turnkeep_scheduler::pool::{Pool, driven};
 use turnkeep_scheduler::timeline::Clock;
 
 use crate::actor::{Actor, Handler};
-use crate::builder::{Builder, TypeEntry};
+use crate::builder::{Builder, Factory, TypeEntry};
 use crate::caught::caught_call;
 use crate::destination::Address;
 use crate::directory::Directory;
@@ -29,6 +29,7 @@ use crate::locate::Locate;
 use crate::membership::Membership;
 use crate::message::Message;
 use crate::object::{Object, object_of, report};
+use crate::policy::TypeInfo;
 use crate::publish::{self, Published, Topics};
 use crate::quiesce;
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
@@ -68,7 +69,8 @@ pub(crate) struct Config {
 
 const OPEN: u8 = 0;
 const DRAINING: u8 = 1;
-const STOPPED: u8 = 2;
+const CLOSING: u8 = 2;
+const STOPPED: u8 = 3;
 
 /// What all handles to a node share.
 pub(crate) struct NodeInner {
@@ -91,7 +93,7 @@ pub(crate) struct NodeInner {
     entry: RwLock<Option<Arc<Owner>>>,
     pub(crate) tallies: Counters<TALLIES>,
     generations: AtomicU64,
-    task_name: Arc<Id>,
+    task_info: Arc<TypeInfo>,
     state: AtomicU8,
 }
 
@@ -114,7 +116,7 @@ impl NodeInner {
             entry: RwLock::new(None),
             tallies: Counters::new(),
             generations: AtomicU64::new(1),
-            task_name: Arc::new(Id::fixed("task")),
+            task_info: Arc::new(TypeInfo::plain(Id::fixed("task"))),
             state: AtomicU8::new(OPEN),
         }
     }
@@ -140,6 +142,15 @@ impl NodeInner {
         self.state.compare_exchange(OPEN, DRAINING, Ordering::AcqRel, Ordering::Acquire).is_ok()
     }
 
+    /// The time to drain is over: yields end in an error from now on.
+    pub(crate) fn set_closing(&self) {
+        self.state.fetch_max(CLOSING, Ordering::AcqRel);
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.state.load(Ordering::Acquire) >= CLOSING
+    }
+
     pub(crate) fn set_stopped(&self) {
         self.state.store(STOPPED, Ordering::Release);
     }
@@ -158,9 +169,15 @@ impl NodeInner {
         *self.entry.write() = Some(entry);
     }
 
-    /// The name of tasks.
-    pub(crate) fn task_name(&self) -> Arc<Id> {
-        self.task_name.clone()
+    /// What tasks share.
+    pub(crate) fn task_info(&self) -> Arc<TypeInfo> {
+        self.task_info.clone()
+    }
+
+    /// The factory that was registered for a type, if there is one.
+    pub(crate) fn factory<T: 'static>(&self, kind: ObjectKind) -> Option<Factory<T>> {
+        let entry = self.types.get(&(kind, TypeId::of::<T>()))?;
+        entry.factory.as_ref()?.downcast_ref::<Factory<T>>().cloned()
     }
 
     /// What was registered for a type.

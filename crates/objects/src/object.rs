@@ -5,17 +5,23 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
+use turnkeep_scheduler::access::Ending;
+use turnkeep_scheduler::deadline::{Deadlines, Key};
 use turnkeep_scheduler::owner::{Identity, Owner};
 use turnkeep_scheduler::record::{Record, Refusal};
 
 use crate::caught::text_of;
+use crate::envelope::after_panic;
 use crate::error::{Error, ErrorKind, ended};
 use crate::id::{Generation, Id, ObjectKind};
 use crate::join::Leave;
 use crate::node::NodeInner;
-use crate::spot::Member;
+use crate::policy::TypeInfo;
+use crate::spot::{Closing, ClosingReason, Member};
 use crate::timer::Timers;
+use crate::watch::End;
 
 /// What can be done with an object without knowing its type.
 pub(crate) struct Hooks {
@@ -23,8 +29,12 @@ pub(crate) struct Hooks {
     pub(crate) type_id: fn() -> TypeId,
     /// The record that tells a Spot that an Actor has left.
     pub(crate) leave: Option<fn(Leave) -> Record>,
-    /// The record that closes it with the node.
-    pub(crate) close: fn(&Arc<Owner>) -> Record,
+    /// The record that closes it with the node, which ends at that tick.
+    pub(crate) close: fn(&Arc<Owner>, u64) -> Record,
+    /// The record that runs `on_closing`.
+    pub(crate) last: fn(&Arc<Owner>, Closing) -> Record,
+    /// The record that makes its state anew.
+    pub(crate) restart: fn(&Arc<Owner>) -> Record,
 }
 
 /// The identity of one life of an object.
@@ -32,8 +42,8 @@ pub(crate) struct Object {
     pub(crate) kind: ObjectKind,
     pub(crate) id: Id,
     pub(crate) generation: Generation,
-    /// The name its type was registered under.
-    pub(crate) type_name: Arc<Id>,
+    /// What was registered for its type.
+    pub(crate) info: Arc<TypeInfo>,
     /// Whether it is a Spot that shares its gate with its members.
     pub(crate) shares_gate: bool,
     pub(crate) node: Arc<NodeInner>,
@@ -43,6 +53,8 @@ pub(crate) struct Object {
     ready: AtomicBool,
     /// 0 until it is gone, then the reason of its end.
     end: AtomicU8,
+    /// How it comes to end, if somebody knows more than that.
+    cause: AtomicU8,
     /// Made when the first one needs it.
     late: OnceLock<Box<Late>>,
 }
@@ -57,14 +69,27 @@ struct Late {
     timers: Timers,
     /// Set with the first subscription.
     subscribed: AtomicBool,
+    /// What the panic said that stopped it.
+    panic: OnceLock<String>,
+    /// The registration of its idle time.
+    idle: Mutex<Option<Key>>,
 }
+
+/// Causes of an end that the records refused at it do not tell apart.
+const CLOSED: u8 = 1;
+const IDLE: u8 = 2;
+const SHUTDOWN: u8 = 3;
+const CANCELLED: u8 = 4;
+
+/// How much of a panic's text is kept.
+const PANIC_BYTES_MAX: usize = 1024;
 
 impl Object {
     pub(crate) fn new(
         kind: ObjectKind,
         id: Id,
         generation: Generation,
-        type_name: Arc<Id>,
+        info: Arc<TypeInfo>,
         shares_gate: bool,
         node: Arc<NodeInner>,
         hooks: &'static Hooks,
@@ -73,12 +98,13 @@ impl Object {
             kind,
             id,
             generation,
-            type_name,
+            info,
             shares_gate,
             node,
             hooks,
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
+            cause: AtomicU8::new(0),
             late: OnceLock::new(),
         }
     }
@@ -114,6 +140,53 @@ impl Object {
     /// Its timers, if it ever had any.
     pub(crate) fn any_timers(&self) -> Option<&Timers> {
         self.late.get().map(|late| &late.timers)
+    }
+
+    /// It ends because it was closed.
+    pub(crate) fn set_closed(&self, reason: ClosingReason) {
+        let cause = match reason {
+            ClosingReason::Requested => CLOSED,
+            ClosingReason::Idle => IDLE,
+            ClosingReason::Shutdown => SHUTDOWN,
+        };
+        self.cause.store(cause, Ordering::Release);
+    }
+
+    /// It ends because its node does.
+    pub(crate) fn set_cancelled(&self) {
+        let _ = self.cause.compare_exchange(0, CANCELLED, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// It ends by a panic that said this.
+    pub(crate) fn set_panic(&self, text: &str) {
+        let end = (0..=PANIC_BYTES_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
+        let kept = text[..end.unwrap_or(0)].to_owned();
+        let _ = self.late.get_or_init(Box::default).panic.set(kept);
+    }
+
+    /// The registration that looks at its idle time next.
+    pub(crate) fn keep_idle_key(&self, key: Key) {
+        *self.late.get_or_init(Box::default).idle.lock() = Some(key);
+    }
+
+    pub(crate) fn has_idle_key(&self) -> bool {
+        self.late.get().is_some_and(|late| late.idle.lock().is_some())
+    }
+
+    /// How it ended, once it has.
+    pub(crate) fn how_it_ended(&self) -> End {
+        match (self.end(), self.cause.load(Ordering::Acquire)) {
+            (Some(Refusal::Panicked), _) => {
+                let text = self.late.get().and_then(|late| late.panic.get());
+                End::Panicked(text.map_or("a panic in a destructor", String::as_str).to_owned())
+            }
+            (Some(Refusal::NotMade), _) => End::NotMade(self.gone("watch")),
+            (_, CLOSED) => End::Closed,
+            (_, IDLE) => End::Idle,
+            (_, SHUTDOWN) => End::Shutdown,
+            (_, CANCELLED) => End::Cancelled,
+            _ => End::Destroyed,
+        }
     }
 
     /// Why it could not be made.
@@ -158,12 +231,12 @@ impl Object {
     }
 
     pub(crate) fn member(&self) -> Member {
-        Member { id: self.id.clone(), generation: self.generation, type_name: (*self.type_name).clone() }
+        Member { id: self.id.clone(), generation: self.generation, type_name: self.info.name.clone() }
     }
 
     /// Its type and its id.
     pub(crate) fn short_name(&self) -> String {
-        format!("{} {}", self.type_name, self.id)
+        format!("{} {}", self.info.name, self.id)
     }
 
     pub(crate) fn gone(&self, operation: &str) -> Error {
@@ -173,7 +246,7 @@ impl Object {
 
 impl fmt::Display for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {} ({}, generation {})", self.kind, self.id, self.type_name, self.generation)
+        write!(f, "{} {} ({}, generation {})", self.kind, self.id, self.info.name, self.generation)
     }
 }
 
@@ -196,6 +269,9 @@ impl Identity for Object {
         // Whoever makes it later looks at `end` before waiting; the fences see to it that one sees the other.
         fence(Ordering::SeqCst);
         if let Some(late) = self.late.get() {
+            if let Some(key) = late.idle.lock().take() {
+                Deadlines::global().cancel(key);
+            }
             late.ended.notify_waiters();
         }
     }
@@ -204,6 +280,10 @@ impl Identity for Object {
         report(|| {
             tracing::error!(object = %self, panic = text_of(panic), "a destructor or a callback panicked");
         });
+    }
+
+    fn after_panic(&self, owner: &Arc<Owner>) -> Ending {
+        after_panic(owner)
     }
 }
 

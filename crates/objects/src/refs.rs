@@ -25,8 +25,10 @@ use crate::join::Join;
 use crate::message::Message;
 use crate::node::NodeInner;
 use crate::object::{Object, object_of};
+use crate::seal::{Sealed, seal};
 use crate::send::{Send, try_send};
 use crate::spot::{Admits, Spot};
+use crate::watch::Watch;
 
 /// The five ways to give an object a message, for everything that has a `destination()`.
 macro_rules! messaging {
@@ -263,6 +265,23 @@ impl<S: Spot> SpotRef<S> {
         destroy(self.owner.clone())
     }
 
+    /// Waits for the end of this life of the Spot and tells how it came about, also when it has ended already
+    /// (DONE-8).
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.owner.clone())
+    }
+
+    /// Seals the Spot, with its members if they share its gate: it takes nothing more (`Unavailable`), the running turn ends, waits of handlers with the gate
+    /// given up end in an error, and what is queued stays in its order until the seal is undone (YIELD-9).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOperation` from its own turn and for the Entry Spot; `DeadlineExceeded` if its handlers have not ended within 30 s, and
+    /// `Unavailable` if it is sealed already; nothing is sealed then.
+    pub fn seal(&self) -> impl Future<Output = Result<Sealed, Error>> + std::marker::Send + 'static {
+        seal::<S>(self.owner.clone())
+    }
+
     /// The ids of the Actors in it.
     #[must_use]
     pub fn members(&self) -> Vec<String> {
@@ -300,6 +319,23 @@ impl<A: Actor> ActorRef<A> {
     /// `NotFound` if it has ended already, `InvalidOperation` from its own turn.
     pub fn destroy(&self) -> impl Future<Output = Result<(), Error>> + std::marker::Send + 'static {
         destroy(self.owner.clone())
+    }
+
+    /// Waits for the end of this life of the Actor and tells how it came about, also when it has ended already
+    /// (DONE-8).
+    pub fn watch(&self) -> Watch {
+        Watch::new(self.owner.clone())
+    }
+
+    /// Seals the Actor: it takes nothing more (`Unavailable`), the running turn ends, waits of handlers with the gate
+    /// given up end in an error, and what is queued stays in its order until the seal is undone (YIELD-9).
+    ///
+    /// # Errors
+    ///
+    /// `InvalidOperation` from its own turn and in a Spot that shares its gate, which is sealed as a whole; `DeadlineExceeded` if its handlers have not ended within 30 s, and
+    /// `Unavailable` if it is sealed already; nothing is sealed then.
+    pub fn seal(&self) -> impl Future<Output = Result<Sealed, Error>> + std::marker::Send + 'static {
+        seal::<A>(self.owner.clone())
     }
 
     /// The id of the Spot it is in; `None` once it has ended.

@@ -11,12 +11,14 @@ use std::time::Duration;
 use turnkeep_machines::pair::Lane;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
-use turnkeep_scheduler::room::RoomWait;
+use turnkeep_scheduler::room::{NoRoom, RoomWait};
+use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::waits::{self, Waiting};
 
-use crate::ask::no_room_of;
+use crate::ask::{Gone, gone, is_made_anew, no_room_of};
 use crate::call::{
-    check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room, would_close,
+    check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room, too_late,
+    would_close,
 };
 use crate::create::{OrCreate, or_create};
 use crate::destination::{Destination, Resolved};
@@ -46,13 +48,23 @@ pub struct Send<T, M> {
     destination: Destination,
     timeout: Option<Duration>,
     create: Option<OrCreate>,
+    /// The deadline, in ticks, once there was something to wait for.
+    due: Option<u64>,
     state: State<M>,
     _handler: PhantomData<fn() -> T>,
 }
 
 enum State<M> {
     New(M),
-    Room { waiting: Waiting, room: RoomWait },
+    /// The object is ending and will be made anew.
+    Again {
+        message: M,
+        gone: Gone,
+    },
+    Room {
+        waiting: Waiting,
+        room: RoomWait,
+    },
     Over,
 }
 
@@ -60,7 +72,14 @@ impl<T, M> Unpin for Send<T, M> {}
 
 impl<T: Handles<M>, M: Message> Send<T, M> {
     pub(crate) fn new(destination: Destination, message: M) -> Self {
-        Self { destination, timeout: None, create: None, state: State::New(message), _handler: PhantomData }
+        Self {
+            destination,
+            timeout: None,
+            create: None,
+            due: None,
+            state: State::New(message),
+            _handler: PhantomData,
+        }
     }
 
     /// How long to wait for room. Zero, or more than a year, is refused.
@@ -69,38 +88,47 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
         self
     }
 
-    fn begin(&self, message: M) -> Result<State<M>, (M, Error)> {
+    fn begin(&mut self, message: M) -> Result<State<M>, (M, Error)> {
         let owner = match self.prepare() {
-            Ok(owner) => owner,
+            Ok(owner) => owner.into_owner(),
             Err(error) => return Err((message, error)),
         };
         let record = carry::<T, M>(message);
-        if !may_wait_for_room_of(&owner) {
-            return match owner.try_submit(record) {
-                Ok(()) => Ok(State::Over),
-                Err((Refusal::Full, record)) => {
-                    Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, SEND)))
-                }
-                Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
-            };
-        }
-        match owner.submit_or_wait(record) {
+        let may_wait = may_wait_for_room_of(&owner);
+        let offered =
+            if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
+        match offered {
             Ok(None) => Ok(State::Over),
             Ok(Some(room)) => match waits::begin(&owner, 0, true) {
-                Ok(waiting) => Ok(State::Room { waiting, room: room.until(self.deadline_ns(&owner)) }),
+                Ok(waiting) => Ok(State::Room { waiting, room: room.until(self.due(&owner)) }),
                 Err(cycle) => match room.withdraw() {
                     Some(record) => Err((message_of::<T, M>(record), would_close(&cycle, SEND))),
                     None => Ok(State::Over),
                 },
             },
+            Err((Refusal::Full, record)) if !may_wait => {
+                Err((message_of::<T, M>(record), own_room(&owner, Lane::Application, SEND)))
+            }
+            Err((why, record)) if self.create.is_some() && is_made_anew(&owner, why) => {
+                Ok(self.again(&owner, record))
+            }
             Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
         }
+    }
+
+    /// Waits until the object is gone, to make it anew.
+    fn again(&mut self, owner: &Arc<Owner>, record: Record) -> State<M> {
+        let due = self.due(owner);
+        State::Again { message: message_of::<T, M>(record), gone: gone(owner.clone(), due) }
     }
 
     fn prepare(&self) -> Result<Resolved<'_>, Error> {
         check_domain(&self.destination, SEND)?;
         check_open(self.destination.node(), &self.destination, SEND)?;
         check_timeout(self.timeout, &self.destination, SEND)?;
+        if self.due.is_some_and(|due| due <= ticks::now()) {
+            return Err(too_late(&self.destination, SEND, "while the object before it was ending"));
+        }
         match (self.destination.resolve(SEND), self.create) {
             (Err(error), Some(create)) if error.kind() == ErrorKind::NotFound => {
                 create(&self.destination, &mut |_| {}).map(Resolved::Found)
@@ -109,9 +137,10 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
         }
     }
 
-    fn deadline_ns(&self, owner: &Arc<Owner>) -> u64 {
+    /// The deadline, from the first time that there is something to wait for.
+    fn due(&mut self, owner: &Owner) -> u64 {
         let default = object_of(owner).node.config.send_timeout;
-        deadline_ns(self.timeout.unwrap_or(default))
+        *self.due.get_or_insert_with(|| deadline_ns(self.timeout.unwrap_or(default)))
     }
 }
 
@@ -169,23 +198,47 @@ impl<T: Handles<M>, M: Message> Future for Send<T, M> {
     type Output = Result<(), SendError<M>>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        if matches!(self.state, State::New(_)) {
-            let State::New(message) = std::mem::replace(&mut self.state, State::Over) else { unreachable!() };
-            match self.begin(message) {
-                Ok(State::Over) => return Poll::Ready(Ok(())),
-                Ok(next) => self.state = next,
-                Err((message, error)) => return Poll::Ready(Err(SendError { message, error })),
-            }
+        loop {
+            let next = match &mut self.state {
+                State::New(_) => {
+                    let State::New(message) = std::mem::replace(&mut self.state, State::Over) else {
+                        unreachable!("just matched")
+                    };
+                    match self.begin(message) {
+                        Ok(State::Over) => return Poll::Ready(Ok(())),
+                        Ok(next) => next,
+                        Err((message, error)) => return Poll::Ready(Err(SendError { message, error })),
+                    }
+                }
+                State::Again { gone, .. } => {
+                    ready!(gone.as_mut().poll(cx));
+                    match std::mem::replace(&mut self.state, State::Over) {
+                        State::Again { message, .. } => State::New(message),
+                        _ => unreachable!("just matched"),
+                    }
+                }
+                State::Room { room, .. } => {
+                    let admitted = ready!(Pin::new(room).poll(cx));
+                    let State::Room { waiting, .. } = std::mem::replace(&mut self.state, State::Over) else {
+                        unreachable!("just matched")
+                    };
+                    match admitted {
+                        Ok(()) => return Poll::Ready(Ok(())),
+                        Err(NoRoom::Refused(why, record))
+                            if self.create.is_some() && is_made_anew(&waiting, why) =>
+                        {
+                            self.again(&waiting, record)
+                        }
+                        Err(no_room) => {
+                            let (message, error) = no_room_of::<T, M>(&waiting, no_room, SEND);
+                            return Poll::Ready(Err(SendError { message, error }));
+                        }
+                    }
+                }
+                State::Over => panic!("a send was polled after it had ended"),
+            };
+            self.state = next;
         }
-        let State::Room { waiting, room } = &mut self.state else {
-            panic!("a send was polled after it had ended")
-        };
-        let result = ready!(Pin::new(room).poll(cx)).map_err(|no_room| {
-            let (message, error) = no_room_of::<T, M>(waiting, no_room, SEND);
-            SendError { message, error }
-        });
-        self.state = State::Over;
-        Poll::Ready(result)
     }
 }
 

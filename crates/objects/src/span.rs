@@ -17,7 +17,7 @@ pub(crate) fn of(owner: &Owner, what: &'static str, flow: u64) -> Option<Span> {
         return None;
     }
     // The subscriber is the program's own code, and its failure changes no result.
-    caught_call(|| tracing::info_span!("turn", object = %object.type_name, message = what, flow)).ok()
+    caught_call(|| tracing::info_span!("turn", object = %object.info.name, message = what, flow)).ok()
 }
 
 /// A future whose polls are in a span. It must not panic itself.

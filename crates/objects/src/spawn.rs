@@ -91,8 +91,13 @@ impl Tasks {
     }
 }
 
-static NO_HOOKS: Hooks =
-    Hooks { type_id: TypeId::of::<()>, leave: None, close: |_| unreachable!("tasks are in no directory") };
+static NO_HOOKS: Hooks = Hooks {
+    type_id: TypeId::of::<()>,
+    leave: None,
+    close: |_, _| unreachable!("tasks are in no directory"),
+    last: |_, _| unreachable!("tasks are not closed"),
+    restart: |_| unreachable!("tasks are not made anew"),
+};
 
 /// Runs `future` on the node's workers.
 pub(crate) fn spawn<F>(node: &Arc<NodeInner>, future: F) -> Task<F::Output>
@@ -100,16 +105,16 @@ where
     F: Future<Output: Send> + Send + 'static,
 {
     let (told, wait) = completion();
-    let name = node.task_name();
-    if check_open(node, &*name, "spawn").is_err() {
+    let info = node.task_info();
+    if check_open(node, &info.name, "spawn").is_err() {
         // Whoever waits learns it from the drop.
         return Task(wait);
     }
     let object = Object::new(
         ObjectKind::Task,
-        (*name).clone(),
+        info.name.clone(),
         node.next_generation(),
-        name,
+        info,
         false,
         node.clone(),
         &NO_HOOKS,

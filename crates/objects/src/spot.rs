@@ -3,6 +3,9 @@
 use std::any::Any;
 use std::fmt;
 use std::future::Future;
+use std::time::{Duration, Instant};
+
+use turnkeep_scheduler::ticks;
 
 use crate::error::Failure;
 use crate::id::{Generation, Id};
@@ -111,19 +114,51 @@ pub trait Spot: Send + Sized + 'static {
     /// by a panic.
     fn on_closing(
         turn: &mut Lifecycle<'_, Self>,
-        reason: Closing,
+        closing: Closing,
     ) -> impl Future<Output = Result<(), Failure>> + Send {
-        let _ = (turn, reason);
+        let _ = (turn, closing);
         async { Ok(()) }
+    }
+}
+
+/// Why an object closes, and how long `on_closing` has.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Closing {
+    pub(crate) reason: ClosingReason,
+    /// In ticks; `u64::MAX` for no deadline.
+    pub(crate) deadline_ns: u64,
+}
+
+impl Closing {
+    /// Why.
+    #[must_use]
+    pub fn reason(&self) -> ClosingReason {
+        self.reason
+    }
+
+    /// When it must be over; `None` if nobody waits for it. A shutdown cuts `on_closing` off then, and calls made in
+    /// it inherit that time. For a requested close it is when the caller of `close` gives up waiting; the callback
+    /// goes on.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Instant> {
+        (self.deadline_ns != u64::MAX).then(|| ticks::to_instant(self.deadline_ns))
+    }
+
+    /// What is left until then.
+    #[must_use]
+    pub fn time_left(&self) -> Option<Duration> {
+        (self.deadline_ns != u64::MAX).then(|| ticks::until(self.deadline_ns))
     }
 }
 
 /// Why an object closes.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[non_exhaustive]
-pub enum Closing {
+pub enum ClosingReason {
     /// Somebody asked for it.
     Requested,
+    /// Nothing has happened for the idle time of its type.
+    Idle,
     /// The node shuts down.
     Shutdown,
 }

@@ -18,6 +18,7 @@ use turnkeep_scheduler::ticks;
 use crate::actor::{Actor, Handler};
 use crate::call::{Call, may_yield};
 use crate::context::context;
+use crate::cut::cut;
 use crate::envelope::Handles;
 use crate::error::Error;
 use crate::id::{Generation, ObjectKind};
@@ -216,6 +217,11 @@ impl<C: Call> Future for OneTurnLater<C> {
     type Output = C::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<C::Output> {
+        if self.output.is_none()
+            && let Some(why) = cut()
+        {
+            self.output = Some(self.call.cut(why));
+        }
         if self.output.is_none() {
             let polled = Pin::new(&mut self.call).poll(cx);
             if self.began.is_none() {

@@ -127,6 +127,13 @@ impl<R> Future for Work<R> {
 }
 
 impl<R> sealed::Sealed for Work<R> {
+    /// It is cancelled, like work that is dropped.
+    fn cut(&mut self, why: Error) -> Self::Output {
+        self.begin = None;
+        self.running = None;
+        Err(why)
+    }
+
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
     }

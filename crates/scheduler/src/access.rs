@@ -56,6 +56,12 @@ pub enum Ending {
         /// What the callers of queued records are told.
         why: Refusal,
     },
+    /// The object loses its state and goes on with another one, which this record makes before anything else
+    /// runs. Its waiting handlers are dropped; what is queued stays.
+    Restart {
+        /// The record that gives it its new state.
+        first: Record,
+    },
     /// The object moves under another gate and runs this record there before anything else.
     Arrive {
         /// The owner of the gate it moves under; `None`: a gate of its own.
@@ -91,6 +97,12 @@ impl<'a> Start<'a> {
     #[must_use]
     pub fn owner(&self) -> Arc<Owner> {
         self.block.get().owner_arc()
+    }
+
+    /// The number of this turn's grant.
+    #[must_use]
+    pub fn grant(&self) -> Grant {
+        self.block.get().grant().get()
     }
 
     /// Says which request the turn serves: until when (ticks; `u64::MAX` for no deadline) and in which flow.

@@ -53,6 +53,7 @@ use crate::ambient;
 use crate::deadline::shielded;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
+use crate::standing::Cut;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use crate::waits::Berth;
 
@@ -141,6 +142,8 @@ pub(crate) struct Activation {
     raised: Cell<bool>,
     /// Whether the layer above has declared the handler over, though its turn goes on.
     closed: Cell<bool>,
+    /// Whether it was woken because its yields may go on no longer.
+    told_cut: Cell<bool>,
     /// What the layer above keeps for this handler.
     local: Cell<Option<Box<dyn Any + Send>>>,
     /// The size of the block.
@@ -267,6 +270,7 @@ impl Act {
             berth: Berth::new(),
             raised: Cell::new(false),
             closed: Cell::new(false),
+            told_cut: Cell::new(false),
             local: Cell::new(None),
             size,
         };
@@ -378,6 +382,10 @@ impl Act {
         self.word.step(NOTIFIED, ATTACHED)
     }
 
+    pub(crate) fn is_over(self) -> bool {
+        self.word.is(DONE)
+    }
+
     pub(crate) fn is_notified(self) -> bool {
         self.word.is(NOTIFIED)
     }
@@ -481,6 +489,16 @@ impl Activation {
 
     pub(crate) fn raised(&self) -> &Cell<bool> {
         &self.raised
+    }
+
+    /// How its yields end, if they may go on no longer.
+    pub(crate) fn cut(&self) -> Option<Cut> {
+        self.gate().standing().cut().or_else(|| self.owner().standing().cut())
+    }
+
+    /// Whether this handler's yields may go on no longer and it has not been woken for that: `true` once.
+    pub(crate) fn is_newly_cut(&self) -> bool {
+        self.lane == Lane::Application && self.cut().is_some() && !self.told_cut.replace(true)
     }
 
     pub(crate) fn closed(&self) -> &Cell<bool> {

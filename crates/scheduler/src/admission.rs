@@ -113,6 +113,11 @@ impl Front {
         !Taken::from_bits(self.taken.fetch_or(Taken::sealed_bit(), Ordering::AcqRel)).is_sealed()
     }
 
+    /// Takes a seal off again.
+    pub(crate) fn open(&self) {
+        self.taken.fetch_and(!Taken::sealed_bit(), Ordering::AcqRel);
+    }
+
     pub(crate) fn is_sealed(&self) -> bool {
         self.load().is_sealed()
     }
@@ -219,6 +224,41 @@ mod models {
             let under_way = lane.0.under_way(early);
             let accepted = sender.join().unwrap();
             assert_eq!(u32::from(accepted), early + under_way, "the seal missed an admission");
+        });
+    }
+
+    /// A sender that decides, then appends, against a holder that seals, then drains until nothing is under way:
+    /// after that nothing comes any more. An undo follows, and lets admissions through again.
+    #[test]
+    fn loom_lane_7_a_seal_that_is_settled_gets_no_further_record() {
+        loom::model(|| {
+            let lane = Arc::new((Front::new(), Back::new()));
+            let inbox = Arc::new(AtomicUsize::new(0));
+            let limits = Limits::new(2, 10_000).unwrap();
+            let sender = {
+                let (lane, inbox) = (lane.clone(), inbox.clone());
+                loom::thread::spawn(move || {
+                    let accepted = lane.0.admit(&lane.1, limits, 256).is_ok();
+                    if accepted {
+                        inbox.fetch_add(1, SeqCst);
+                    }
+                    accepted
+                })
+            };
+            lane.0.seal();
+            let mut appended = 0;
+            loop {
+                appended += inbox.swap(0, SeqCst) as u32;
+                if lane.0.under_way(appended) == 0 {
+                    break;
+                }
+                loom::thread::yield_now();
+            }
+            let accepted = sender.join().unwrap();
+            assert_eq!(inbox.load(SeqCst), 0, "a record came after the seal was settled");
+            assert_eq!(u32::from(accepted), appended);
+            lane.0.open();
+            assert!(lane.0.admit(&lane.1, limits, 256).is_ok(), "open again");
         });
     }
 

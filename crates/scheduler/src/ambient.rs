@@ -15,6 +15,7 @@ use turnkeep_machines::pair::Lane;
 
 use crate::activation::Act;
 use crate::owner::Owner;
+use crate::standing::Cut;
 
 #[derive(Clone, Copy)]
 enum Mark {
@@ -111,6 +112,12 @@ impl Current<'_> {
     #[must_use]
     pub fn flow(&self) -> u64 {
         self.0.flow().get()
+    }
+
+    /// How yields in this turn end, if they may go on no longer (YIELD-9).
+    #[must_use]
+    pub fn cut(&self) -> Option<Cut> {
+        self.0.cut()
     }
 
     /// The number of the turn's grant.

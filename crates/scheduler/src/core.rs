@@ -87,9 +87,12 @@ impl Core {
                 Kind::Record => self.append(link),
                 Kind::Resume if claims => {
                     // SAFETY: a resume link, its block alive until `begin_resume`.
-                    self.resume = Some(unsafe { Act::from_link(link) });
-                    if self.ended {
-                        self.forget_resume();
+                    let act = unsafe { Act::from_link(link) };
+                    // Dropped meanwhile (an end, a restart): its block is given back.
+                    if act.is_over() {
+                        act.begin_resume();
+                    } else {
+                        self.resume = Some(act);
                     }
                 }
                 Kind::Member | Kind::Resume => self.push_place(link),
@@ -161,6 +164,27 @@ impl Core {
                 }
             }
         }
+    }
+
+    /// Puts own application records behind everything else, both in their order. For an owner that is handed over:
+    /// they do not start, and resumes and members must not wait for them.
+    pub(crate) fn others_first(&mut self) {
+        // Whatever stands at the head: what is behind it must not meet a record that may not start.
+        if self.application == 0 {
+            return;
+        }
+        let (mut own, mut others) = (Fifo::new(), Fifo::new());
+        while let Some(kind) = self.queue.peek() {
+            let Some(link) = self.queue.pop_front() else { break };
+            let to = if kind == Kind::Record { &mut own } else { &mut others };
+            // SAFETY: handed from one list of the holder's to another.
+            unsafe { to.push_back(link) };
+        }
+        while let Some(link) = own.pop_front() {
+            // SAFETY: as above.
+            unsafe { others.push_back(link) };
+        }
+        self.queue = others;
     }
 
     fn head(&self, on_hold: bool) -> Head {

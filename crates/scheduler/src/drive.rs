@@ -118,7 +118,7 @@ impl<'a> Holder<'a> {
         if self.gate.is_cancelled() && !self.core().ended {
             self.end(self.gate, Refusal::Ended);
         }
-        let on_hold = self.gate.is_on_hold();
+        let on_hold = is_on_hold(self.gate);
         match self.core().pick(on_hold) {
             Some(Item::Record(record)) => self.begin(record, self.gate),
             // SAFETY: a member link out of the queue, used once.
@@ -140,7 +140,7 @@ impl<'a> Holder<'a> {
         if self.core().ended {
             return self.place(member);
         }
-        let on_hold = member.is_on_hold();
+        let on_hold = is_on_hold(&member);
         match core_of(&member).pick(on_hold) {
             Some(Item::Record(record)) => self.begin(record, &member),
             _ => match take_last(&member) {
@@ -210,7 +210,8 @@ impl<'a> Holder<'a> {
             Polled::Ended(ending) => self.ended(act, owner, ending),
             Polled::Panicked(panic) => {
                 report(owner, panic);
-                self.ended(act, owner, Ending::End { why: Refusal::Panicked })
+                let ending = owner.identity().after_panic(owner);
+                self.ended(act, owner, ending)
             }
             Polled::Kept => self.suspend(act, owner),
             Polled::Released => self.release(act, owner),
@@ -238,11 +239,17 @@ impl<'a> Holder<'a> {
         }
         match ending {
             Ending::Done => {}
-            Ending::Seal { last } | Ending::Arrive { first: last, .. } if core_of(owner).ended => {
+            Ending::Seal { last } | Ending::Arrive { first: last, .. } | Ending::Restart { first: last }
+                if core_of(owner).ended =>
+            {
                 guarded(owner, || last.refuse(owner, Refusal::Ended));
             }
             Ending::Seal { last } => {
+                if owner.class().shares_gate {
+                    owner.standing().close();
+                }
                 owner.seal(Refusal::Ended);
+                owner.wake_yields();
                 owner.class().counters.add(Count::Accepted as usize, 1);
                 core_of(owner).last = Some(last);
             }
@@ -251,6 +258,7 @@ impl<'a> Holder<'a> {
                     self.end(owner, why);
                 }
             }
+            Ending::Restart { first } => self.restart(owner, first),
             Ending::Arrive { host, first } => {
                 owner.class().counters.add(Count::Accepted as usize, 1);
                 return self.depart(owner, host, first);
@@ -281,7 +289,7 @@ impl<'a> Holder<'a> {
                 drain(&member);
             }
             // A cancellation may have come in with the news just taken: then its place is where it ends.
-            let work = core_of(&member).has_work(member.is_on_hold());
+            let work = core_of(&member).has_work(is_on_hold(&member));
             if work || member.is_cancelled() || is_to_end(&member) {
                 self.drain_news();
                 let link = member.into_link();
@@ -348,7 +356,7 @@ impl<'a> Holder<'a> {
         if !act.release_gate() {
             self.drain_news();
             self.queue_resume(act);
-        } else if cancelled {
+        } else if cancelled || act.is_newly_cut() {
             act.wake();
         }
         Step::Boundary
@@ -362,6 +370,30 @@ impl<'a> Holder<'a> {
     /// Ends an object: waiting handlers first, then what is queued, then the state (see [`crate::access`]).
     fn end(&mut self, owner: &Arc<Owner>, why: Refusal) {
         owner.seal(why);
+        self.drop_suspended(owner);
+        let core = core_of(owner);
+        core.ended = true;
+        let own: Vec<Record> = core.take_own_records();
+        for record in own {
+            self.finished += 1;
+            owner.give_back(record.lane(), record.reserved());
+            guarded(owner, || record.refuse(owner, why));
+        }
+        drop_state(owner);
+        guarded(owner, || owner.identity().ended(why));
+    }
+
+    /// Takes an object's state away and lets `first` make another; what is queued stays (ERR-3).
+    fn restart(&mut self, owner: &Arc<Owner>, first: Record) {
+        self.drop_suspended(owner);
+        drop_state(owner);
+        owner.class().counters.add(Count::Accepted as usize, 1);
+        let before = core_of(owner).arrival.replace(first);
+        debug_assert!(before.is_none(), "an arrival is an object's first turn where it is");
+    }
+
+    /// Drops the waiting handlers of an object, in no order.
+    fn drop_suspended(&mut self, owner: &Arc<Owner>) {
         while let Some(act) = owner.any_suspended() {
             if let Some(panic) = act.drop_future() {
                 report(owner, panic);
@@ -373,24 +405,13 @@ impl<'a> Holder<'a> {
         }
         let core = core_of(owner);
         core.claimed = false;
-        core.ended = true;
         core.forget_resume();
-        let own: Vec<Record> = core.take_own_records();
-        for record in own {
-            self.finished += 1;
-            owner.give_back(record.lane(), record.reserved());
-            guarded(owner, || record.refuse(owner, why));
-        }
-        // SAFETY: this thread holds the gate and no handler of the object is left.
-        let state = owner.state().with_mut(|slot| unsafe { (*slot).take() });
-        guarded(owner, || drop(state));
-        guarded(owner, || owner.identity().ended(why));
     }
 
     /// Whether there is anything left to do here.
     fn has_more(&mut self) -> bool {
         self.drain_news();
-        let on_hold = self.gate.is_on_hold();
+        let on_hold = is_on_hold(self.gate);
         self.core().has_work(on_hold)
     }
 
@@ -432,12 +453,39 @@ fn core_of(owner: &Owner) -> &mut Core {
     owner.core().with_mut(|core| unsafe { &mut *core })
 }
 
+/// Whether application records of the owner may not start. While it is handed over nothing else may stand behind
+/// them: what ends its handlers goes on.
+fn is_on_hold(owner: &Owner) -> bool {
+    let on_hold = owner.is_on_hold();
+    if on_hold && owner.standing().is_handing() {
+        core_of(owner).others_first();
+    }
+    on_hold
+}
+
 /// Takes what came in for `owner` and sorts it into its places.
 fn drain(owner: &Arc<Owner>) {
     let links = owner.inbox().take().in_order();
     if core_of(owner).sort(links, owner.class().claims) {
         owner.control_seen();
     }
+    if owner.standing().is_handing() && is_all_appended(owner) {
+        owner.standing().settle();
+    }
+}
+
+/// Whether no admission is under way between its decision and its place in the inbox (LANE-7).
+fn is_all_appended(owner: &Arc<Owner>) -> bool {
+    let appended = core_of(owner).appended;
+    let lanes = [Lane::Application, Lane::Lifecycle];
+    lanes.iter().all(|lane| owner.under_way(*lane, appended[*lane as usize]) == 0)
+}
+
+/// Drops an object's state.
+fn drop_state(owner: &Arc<Owner>) {
+    // SAFETY: this thread holds the gate and no handler of the object is left.
+    let state = owner.state().with_mut(|slot| unsafe { (*slot).take() });
+    guarded(owner, || drop(state));
 }
 
 /// The last record of a sealed owner, once everything accepted has been handled.
@@ -453,9 +501,7 @@ fn is_to_end(owner: &Arc<Owner>) -> bool {
     core.last.is_some()
         && !core.claimed
         && !core.has_work(false)
-        && [Lane::Application, Lane::Lifecycle]
-            .iter()
-            .all(|lane| owner.under_way(*lane, core.appended[*lane as usize]) == 0)
+        && is_all_appended(owner)
         && owner.any_suspended().is_none()
 }
 

@@ -28,6 +28,7 @@ pub mod pool;
 mod rare;
 pub mod record;
 pub mod room;
+pub mod standing;
 mod state;
 mod sync;
 pub mod ticks;

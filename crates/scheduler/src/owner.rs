@@ -19,6 +19,7 @@ use turnkeep_machines::lane::{Limits, Refused, Use};
 use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Key;
 
+use crate::access::Ending;
 use crate::activation::Act;
 use crate::admission::{Back, Front};
 use crate::completion::Wait;
@@ -32,6 +33,7 @@ use crate::pool::{Pool, Run};
 use crate::rare::{Rare, Rares};
 use crate::record::{Record, Refusal};
 use crate::room::{Answer, RoomWait};
+use crate::standing::Standing;
 use crate::state::State;
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
@@ -90,6 +92,12 @@ pub trait Identity: Any + Send + Sync {
 
     /// A panic reached the driver although the layer above catches those of handlers: a destructor's, mostly.
     fn panicked(&self, panic: &(dyn Any + Send));
+
+    /// What becomes of the object whose turn ended in such a panic.
+    fn after_panic(&self, owner: &Arc<Owner>) -> Ending {
+        let _ = owner;
+        Ending::End { why: Refusal::Panicked }
+    }
 }
 
 /// One object's cell.
@@ -116,6 +124,8 @@ pub struct Owner {
     wake: WakeWord,
     /// Set for good when the object is to end at once.
     cancelled: AtomicBool,
+    /// What it still takes.
+    standing: Standing,
     /// Whether the control link is on its way.
     control_out: AtomicBool,
     /// News for the holder: a cancellation, or a hold that is gone.
@@ -157,6 +167,7 @@ impl Owner {
             back: [Back::new(), Back::new()],
             wake: WakeWord::new(),
             cancelled: AtomicBool::new(false),
+            standing: Standing::new(),
             control_out: AtomicBool::new(false),
             holds: AtomicU32::new(0),
             waits_out: Signpost::new(),
@@ -190,7 +201,7 @@ impl Owner {
                 self.accept(record);
                 Ok(())
             }
-            Err(why) => Err(self.refuse(refusal(why), record)),
+            Err(why) => Err(self.refuse(self.refusal(why), record)),
         }
     }
 
@@ -211,7 +222,7 @@ impl Owner {
                 self.accept(record);
                 Ok(None)
             }
-            Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(refusal(why), record)),
+            Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(self.refusal(why), record)),
             Err(Refused::Records | Refused::Bytes | Refused::Behind) => self.wait_in_line(lane, record),
         }
     }
@@ -228,7 +239,7 @@ impl Owner {
             self.front[at].announce_waiter();
             // A seal that came first has emptied the line; one that comes later will find this waiter.
             if self.front[at].is_sealed() {
-                return Err((Refusal::Ended, record));
+                return Err((self.refusal(Refused::Sealed), record));
             }
             let bytes = record.reserved();
             if first && self.front[at].admit_waiter(&self.back[at], self.class.limits[at], bytes).is_ok() {
@@ -243,6 +254,15 @@ impl Owner {
                 Ok(None)
             }
             LinedUp::Waits(number, wait) => Ok(Some(RoomWait::new(self.clone(), lane, number, wait))),
+        }
+    }
+
+    fn refusal(&self, why: Refused) -> Refusal {
+        match why {
+            Refused::Sealed if self.standing.is_ending() => Refusal::Ended,
+            Refused::Sealed => Refusal::HandedOver,
+            Refused::TooLarge => Refusal::TooLarge,
+            Refused::Behind | Refused::Records | Refused::Bytes => Refusal::Full,
         }
     }
 
@@ -300,7 +320,15 @@ impl Owner {
         }
     }
 
-    fn accept(self: &Arc<Self>, record: Record) {
+    /// The decision of an admission without its append, for tests of what lies between.
+    #[cfg(all(test, not(turnkeep_loom)))]
+    pub(crate) fn admit_only(&self, record: &Record) {
+        let at = record.lane() as usize;
+        let admitted = self.front[at].admit(&self.back[at], self.class.limits[at], record.reserved());
+        assert!(admitted.is_ok(), "the lane of a test has room");
+    }
+
+    pub(crate) fn accept(self: &Arc<Self>, record: Record) {
         self.class.counters.add(Count::Accepted as usize, 1);
         // SAFETY: the record gives itself up to the link.
         unsafe { self.push_link(record.into_link()) };
@@ -366,8 +394,13 @@ impl Owner {
         self.cancelled.load(Ordering::SeqCst)
     }
 
-    /// Seals both lanes; those who wait for room are refused.
+    /// Seals both lanes for good; those who wait for room are refused.
     pub(crate) fn seal(&self, why: Refusal) {
+        self.standing.end();
+        self.seal_lanes(why);
+    }
+
+    fn seal_lanes(&self, why: Refusal) {
         for front in &self.front {
             front.seal();
         }
@@ -379,10 +412,72 @@ impl Owner {
         }
     }
 
-    /// Whether the object takes no more records.
+    /// Whether the object takes no more records, for good.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.front[Lane::Application as usize].is_sealed()
+        self.standing.is_ending()
+    }
+
+    /// Ends the yields of its handlers in an error, and those begun under its gate (YIELD-9). Members whose handlers
+    /// wait already are told with [`Self::wake_yields`].
+    pub fn close_yields(self: &Arc<Self>) {
+        self.standing.close();
+        self.wake_yields();
+    }
+
+    /// Stops admission for a time: those who wait for room are refused with [`Refusal::HandedOver`], no
+    /// application record starts, and yields end in an error. [`Self::take_back`] undoes it.
+    pub fn hand_over(self: &Arc<Self>) {
+        self.hold();
+        self.standing.hand_over();
+        self.seal_lanes(Refusal::HandedOver);
+        self.wake_yields();
+        self.nudge();
+    }
+
+    /// Undoes [`Self::hand_over`], once. What is queued is where it was.
+    pub fn take_back(self: &Arc<Self>) {
+        self.standing.take_back();
+        self.front.iter().for_each(Front::open);
+        if self.standing.is_ending() {
+            self.front.iter().for_each(|front| _ = front.seal());
+        }
+        self.release_hold(false);
+    }
+
+    /// Whether it is handed over, or about to be.
+    #[must_use]
+    pub fn is_handed_over(&self) -> bool {
+        self.standing.is_handing()
+    }
+
+    /// Whether what it has accepted before it was handed over is all queued, with no handler suspended (but one,
+    /// if `but_one`) and no move under way or registered.
+    #[must_use]
+    pub fn is_settled(&self, but_one: bool) -> bool {
+        self.standing.is_settled()
+            && self.suspended() <= usize::from(but_one)
+            && self.holds.load(Ordering::Acquire) == 1
+    }
+
+    /// How many handlers wait, with or without the gate.
+    #[must_use]
+    pub fn suspended(&self) -> usize {
+        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
+    }
+
+    pub(crate) fn standing(&self) -> &Standing {
+        &self.standing
+    }
+
+    /// Wakes its handlers that wait, so that those whose yields may go on no longer find that out. One that is just
+    /// about to wait finds it out itself (see [`crate::standing`]).
+    pub fn wake_yields(&self) {
+        fence(Ordering::SeqCst);
+        self.rare.if_any(|rare| {
+            let handlers = rare.suspended.iter().filter(|act| act.lane() == Lane::Application);
+            handlers.for_each(|act| act.wake());
+        });
     }
 
     /// Puts a handler in the list of those that wait. Returns whether the object is cancelled: then nobody
@@ -452,12 +547,6 @@ impl Owner {
     /// One of those that wait.
     pub(crate) fn any_suspended(&self) -> Option<Act> {
         self.rare.if_any(|rare| rare.suspended.last().copied()).flatten()
-    }
-
-    /// How many of its handlers have begun to wait and not ended.
-    #[must_use]
-    pub fn suspended(&self) -> usize {
-        self.rare.if_any(|rare| rare.suspended.len()).unwrap_or(0)
     }
 
     /// Takes a wait out, if it is still there. Returns whose gate it keeps, if another's: it stands there, too.
@@ -645,14 +734,6 @@ enum LinedUp {
     /// There was room after all.
     Admitted(Record),
     Waits(u64, Wait<Answer>),
-}
-
-fn refusal(why: Refused) -> Refusal {
-    match why {
-        Refused::Sealed => Refusal::Ended,
-        Refused::TooLarge => Refusal::TooLarge,
-        Refused::Behind | Refused::Records | Refused::Bytes => Refusal::Full,
-    }
 }
 
 fn host_pointer(host: Option<Arc<Owner>>) -> *mut Owner {

@@ -23,6 +23,8 @@ pub enum Refusal {
     Panicked,
     /// The object could not be made.
     NotMade,
+    /// The object is being handed over and takes nothing meanwhile.
+    HandedOver,
     /// The lane is full, or others wait for its room already.
     Full,
     /// The record alone is larger than the lane's byte limit.

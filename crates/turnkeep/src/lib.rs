@@ -58,8 +58,8 @@ pub use turnkeep_objects::*;
 pub mod prelude {
     pub use turnkeep_macros::Message;
     pub use turnkeep_objects::{
-        Actor, ActorRef, Admission, AskError, Call, Closing, Entry, Error, ErrorKind, Failure, Handler,
-        Handles, Instance, JoinCompleted, JoinOutcome, Joining, Lane, Lifecycle, Member, Message, Never,
-        Node, Options, PerActor, Spot, SpotRef, SpotWide, Turn,
+        Actor, ActorRef, Admission, AskError, Call, Closing, ClosingReason, Entry, Error, ErrorKind, Failure,
+        Handler, Handles, Instance, JoinCompleted, JoinOutcome, Joining, Lane, Lifecycle, Member, Message,
+        Never, Node, Options, PanicPolicy, PerActor, Spot, SpotRef, SpotWide, Turn,
     };
 }

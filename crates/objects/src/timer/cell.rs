@@ -214,6 +214,11 @@ impl Timers {
         in_order(gates.values().filter_map(Weak::upgrade).collect()).iter().for_each(Owner::cancel);
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.lock().is_empty()
+    }
+
     /// The names, sorted.
     pub(crate) fn names(&self) -> Vec<String> {
         let mut names: Vec<String> = self.table.lock().keys().map(|name| name.as_str().to_owned()).collect();

@@ -96,7 +96,9 @@ impl<S> fmt::Debug for TimerTurn<S> {
 static NO_HOOKS: Hooks = Hooks {
     type_id: std::any::TypeId::of::<()>,
     leave: None,
-    close: |_| unreachable!("timers are in no directory"),
+    close: |_, _| unreachable!("timers are in no directory"),
+    last: |_, _| unreachable!("timers are not closed"),
+    restart: |_| unreachable!("timers are not made anew"),
 };
 
 /// The owner whose gate the ticks of one name run under.
@@ -110,7 +112,7 @@ fn new_gate(of: &Arc<Owner>, name: &Id) -> Arc<Owner> {
         ObjectKind::Timer,
         name.clone(),
         spot.node.next_generation(),
-        spot.type_name.clone(),
+        spot.info.clone(),
         false,
         spot.node.clone(),
         &NO_HOOKS,

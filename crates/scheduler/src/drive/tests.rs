@@ -341,3 +341,128 @@ fn lane_6_a_wait_that_was_served_takes_nobody_else_out_of_a_later_line() {
     assert_eq!(waiting.wait_blocking().map_err(|_| "refused"), Ok(()));
     assert_eq!(value(&gate), 4);
 }
+
+/// Seals its owner.
+struct Close(Arc<Mutex<Vec<&'static str>>>);
+impl Work for Close {
+    fn start(self, start: Start<'_>) -> Started {
+        start.done(Ending::Seal { last: Record::unmetered(Note("last", self.0)) })
+    }
+    fn refuse(self, _: &Owner, _: Refusal) {}
+}
+
+/// Says that it ran, or was refused.
+struct Note(&'static str, Arc<Mutex<Vec<&'static str>>>);
+impl Work for Note {
+    fn start(self, start: Start<'_>) -> Started {
+        self.1.lock().unwrap().push(self.0);
+        let ending = if self.0 == "last" { Ending::End { why: Refusal::Ended } } else { Ending::Done };
+        start.done(ending)
+    }
+    fn refuse(self, _: &Owner, _: Refusal) {
+        self.1.lock().unwrap().push("refused");
+    }
+}
+
+#[test]
+fn lane_7_b_a_close_waits_for_an_admission_between_its_decision_and_its_append() {
+    let gate = made(false);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let record = Record::application(0, Note("late", log.clone()));
+    gate.admit_only(&record);
+    gate.try_submit(Record::lifecycle(0, Close(log.clone()))).unwrap();
+    slice(gate.clone());
+    assert!(gate.is_sealed());
+    assert_eq!(*log.lock().unwrap(), [""; 0], "the last record waits");
+    gate.accept(record);
+    slice(gate.clone());
+    assert_eq!(*log.lock().unwrap(), ["late", "last"]);
+}
+
+#[test]
+fn lane_7_c_an_owner_that_is_handed_over_is_settled_when_all_is_appended() {
+    let gate = made(false);
+    let log = Arc::new(Mutex::new(Vec::new()));
+    let record = Record::application(0, Note("late", log.clone()));
+    gate.admit_only(&record);
+    gate.hand_over();
+    slice(gate.clone());
+    assert!(!gate.is_settled(false), "one is under way");
+    assert!(matches!(gate.try_submit(Record::application(0, Add)), Err((Refusal::HandedOver, _))));
+    gate.accept(record);
+    slice(gate.clone());
+    assert!(gate.is_settled(false));
+    assert_eq!(log.lock().unwrap().len(), 0, "nothing runs meanwhile");
+    gate.take_back();
+    slice(gate.clone());
+    assert_eq!(*log.lock().unwrap(), ["late"]);
+    gate.try_submit(Record::application(0, Add)).unwrap();
+    slice(gate.clone());
+    assert_eq!(value(&gate), 1);
+}
+
+#[test]
+fn lane_7_d_an_undo_opens_no_owner_that_was_sealed_for_good() {
+    let gate = made(false);
+    gate.hand_over();
+    gate.seal(Refusal::Ended);
+    gate.take_back();
+    slice(gate.clone());
+    assert!(matches!(gate.try_submit(Record::application(0, Add)), Err((Refusal::Ended, _))));
+}
+
+#[test]
+fn yield_9_a_handed_over_gate_lets_resumes_pass_its_own_records() {
+    let gate = made(false);
+    let wait = ByHand::default();
+    gate.try_submit(Record::application(0, WaitThenAdd { wait: wait.clone(), released: true })).unwrap();
+    slice(gate.clone());
+    let log = Arc::new(Mutex::new(Vec::new()));
+    gate.try_submit(Record::lifecycle(0, Note("lifecycle", log.clone()))).unwrap();
+    for name in ["one", "two", "three"] {
+        gate.try_submit(Record::application(0, Note(name, log.clone()))).unwrap();
+    }
+    gate.hand_over();
+    wait.end().wake();
+    slice(gate.clone());
+    assert_eq!(gate.suspended(), 0, "the handler ended");
+    assert!(gate.is_settled(false));
+    assert_eq!(*log.lock().unwrap(), ["lifecycle"]);
+    gate.take_back();
+    slice(gate.clone());
+    assert_eq!(*log.lock().unwrap(), ["lifecycle", "one", "two", "three"]);
+}
+
+/// Loses its state, and gets another.
+struct Restart;
+impl Work for Restart {
+    fn start(self, start: Start<'_>) -> Started {
+        start.done(Ending::Restart { first: Record::unmetered(Make) })
+    }
+    fn refuse(self, _: &Owner, _: Refusal) {}
+}
+
+#[test]
+fn err_3_a_restart_drops_waiting_handlers_and_keeps_the_queue() {
+    for claims in [false, true] {
+        let gate = made(claims);
+        let wait = ByHand::default();
+        if !claims {
+            gate.try_submit(Record::application(0, WaitThenAdd { wait: wait.clone(), released: true }))
+                .unwrap();
+        }
+        gate.try_submit(Record::application(0, Add)).unwrap();
+        gate.try_submit(Record::application(0, Restart)).unwrap();
+        gate.try_submit(Record::application(0, Add)).unwrap();
+        gate.try_submit(Record::application(0, Add)).unwrap();
+        slice(gate.clone());
+        assert_eq!(gate.suspended(), 0);
+        if !claims {
+            // The waker of a dropped handler is anybody's, and wakes nobody.
+            wait.end().wake();
+        }
+        slice(gate.clone());
+        assert_eq!(value(&gate), 2, "the two behind it, on a new state");
+        assert_eq!(gate.in_use(Lane::Application).records, 0);
+    }
+}

@@ -114,7 +114,7 @@ impl<M: turnkeep::Mode> Spot for House<M> {
     }
     async fn on_closing(turn: &mut Lifecycle<'_, Self>, why: Closing) -> Result<(), Failure> {
         let members = turn.this_spot().members().len();
-        turn.log.push(format!("{} closing {why:?} {members}", turn.id()));
+        turn.log.push(format!("{} closing {:?} {members}", turn.id(), why.reason()));
         let step = turn.closing.clone();
         step.run().await
     }
@@ -222,7 +222,7 @@ impl Actor for Guest {
         step.run().await
     }
     async fn on_closing(turn: &mut Lifecycle<'_, Self>, why: Closing) -> Result<(), Failure> {
-        turn.log.push(format!("{} closing {why:?}", turn.id()));
+        turn.log.push(format!("{} closing {:?}", turn.id(), why.reason()));
         let step = turn.closing.clone();
         step.run().await
     }

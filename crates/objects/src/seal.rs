@@ -1,0 +1,260 @@
+//! Handing over: a unit that takes nothing, runs nothing, and lists what it has, until that is undone.
+//!
+//! A unit is what takes turns under one gate: a `SpotWide` Spot with its members, an Instance Spot, an Actor with a
+//! gate of its own, the shell of a `PerActor` Spot.
+//!
+//! # How
+//!
+//! The seal is a lifecycle record of the unit, so it starts when the running turn has ended.
+//!
+//! 1. In its turn each owner of the unit is handed over: admission ends (waiters are refused, their messages back),
+//!    application records stay queued, yields are woken with an error.
+//! 2. It gives the gate up until the unit is settled: no admission under way, no handler suspended, no move under
+//!    way or registered. Lifecycle records accepted before still run meanwhile: a half-done Join or leave needs
+//!    them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
+//! 3. Then it keeps the gate, as any handler that waits, and waits for the undo. The records stay where they are,
+//!    by owner in order; whoever moves them takes them from there, and the undo has nothing to put back.
+//!
+//! So a parked unit needs no state of its own: it is a handler that holds its gate. A cancellation ends it like any
+//! other, and dropping it, however that comes about, drops the [`Unit`], which opens admission again.
+
+use std::any::Any;
+use std::fmt;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use turnkeep_machines::pair::Lane;
+use turnkeep_machines::wait::Manner;
+use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
+use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
+use turnkeep_scheduler::deadline::sleep_until;
+use turnkeep_scheduler::owner::Owner;
+use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::ticks;
+
+use crate::call::{check_domain, check_open, check_wait, deadline_ns, too_late};
+use crate::create::submit_lifecycle;
+use crate::error::{Error, ErrorKind, not_accepted};
+use crate::id::{Generation, ObjectKind};
+use crate::object::object_of;
+
+const SEAL: &str = "seal";
+/// How often the seal looks whether the unit is settled.
+const LOOK_EVERY_NS: u64 = 1_000_000;
+
+type Told = Result<Sealed, Error>;
+
+/// Records that wait in one lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Queued {
+    /// How many.
+    pub records: u32,
+    /// What they reserve, in bytes, 256 a record included.
+    pub bytes: u64,
+}
+
+/// What one object of a sealed unit has queued.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SealedPart {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its id.
+    pub id: String,
+    /// Which life of that id.
+    pub generation: Generation,
+    /// Messages, in the order in which they were accepted.
+    pub application: Queued,
+    /// Lifecycle records.
+    pub lifecycle: Queued,
+}
+
+/// A sealed unit: it takes no records (`Unavailable`), and none of its handlers runs. Dropping it undoes the seal.
+///
+/// While it lasts, closing or destroying a member waits for the undo; destroying the unit itself ends it, and so does
+/// a shutdown of the node when its time is up.
+#[must_use = "dropping it undoes the seal"]
+pub struct Sealed {
+    parts: Vec<SealedPart>,
+    /// Dropped: undone.
+    undo: Completer<()>,
+    opened: Wait<()>,
+}
+
+impl Sealed {
+    /// What is queued, the unit's own object first, then its members by id.
+    #[must_use]
+    pub fn parts(&self) -> &[SealedPart] {
+        &self.parts
+    }
+
+    /// Opens the unit again and waits until it takes records: nothing is lost, doubled or reordered.
+    pub async fn undo(self) {
+        let Self { undo, opened, .. } = self;
+        drop(undo);
+        // However it ends, the unit is not sealed any more.
+        let _ = opened.await;
+    }
+}
+
+impl fmt::Debug for Sealed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sealed").field("parts", &self.parts).finish_non_exhaustive()
+    }
+}
+
+struct SealWork<T> {
+    told: Completer<Told>,
+    object: Arc<Owner>,
+    _type: PhantomData<fn() -> T>,
+}
+
+impl<T: Any + Send> Work for SealWork<T> {
+    fn start(self, start: Start<'_>) -> Started {
+        if self.told.is_over() {
+            return start.done(Ending::Done);
+        }
+        if let Some(error) = objection(&self.object) {
+            let _ = self.told.complete(Err(error));
+            return start.done(Ending::Done);
+        }
+        start.run::<T, _>(SealTurn { told: self.told })
+    }
+
+    fn refuse(self, _: &Owner, why: Refusal) {
+        let _ = self.told.complete(Err(not_accepted(object_of(&self.object), SEAL, why)));
+    }
+}
+
+fn objection(owner: &Arc<Owner>) -> Option<Error> {
+    let object = object_of(owner);
+    let (kind, text) = if owner.is_sealed() {
+        (ErrorKind::NotFound, "it is closing already; find it again by its id")
+    } else if object.node.is_entry(owner) {
+        (ErrorKind::InvalidOperation, "it is the node's Entry Spot, which stays with its node")
+    } else if owner.gate_key() != owner.key() {
+        (ErrorKind::InvalidOperation, "it takes its turns under the gate of its Spot; seal the Spot")
+    } else {
+        return None;
+    };
+    Some(Error::new(kind, object, SEAL, text))
+}
+
+struct SealTurn {
+    told: Completer<Told>,
+}
+
+impl<T: Any + Send> Job<T> for SealTurn {
+    async fn run(self, mut access: Access<'_, T>) -> Ending {
+        // Its own record is none of those that are left.
+        access.handler_ended();
+        let mut unit = Unit::new(access.owner_arc());
+        loop {
+            unit.follow();
+            if unit.is_settled() {
+                break;
+            }
+            if self.told.is_over() {
+                return Ending::Done;
+            }
+            access.released(Box::pin(sleep_until(ticks::after(LOOK_EVERY_NS)))).await;
+        }
+        let (undo, undone) = completion();
+        let (open, opened) = completion();
+        // If nobody waits any more, the value comes back, and its drop is the undo.
+        let _ = self.told.complete(Ok(Sealed { parts: unit.parts(), undo, opened }));
+        let _ = undone.await;
+        drop(unit);
+        let _ = open.complete(());
+        Ending::Done
+    }
+}
+
+/// The owners that are handed over; dropped, they are taken back.
+struct Unit {
+    own: Arc<Owner>,
+    members: Vec<Arc<Owner>>,
+}
+
+impl Unit {
+    fn new(own: Arc<Owner>) -> Self {
+        own.hand_over();
+        Self { own, members: Vec::new() }
+    }
+
+    /// Members may still come and go, by Joins that were under way.
+    fn follow(&mut self) {
+        let object = object_of(&self.own);
+        if object.kind != ObjectKind::Spot || !object.shares_gate {
+            return;
+        }
+        let now = object.node.membership.members(self.own.key());
+        let (stay, gone) = self
+            .members
+            .drain(..)
+            .partition::<Vec<_>, _>(|member| now.iter().any(|other| Arc::ptr_eq(other, member)));
+        gone.iter().for_each(Owner::take_back);
+        self.members = stay;
+        for member in now {
+            if !self.members.iter().any(|other| Arc::ptr_eq(other, &member)) {
+                member.hand_over();
+                self.members.push(member);
+            }
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        let here = self.own.key();
+        // The seal's own handler is suspended, too.
+        self.own.is_settled(true)
+            && self.members.iter().all(|member| member.gate_key() == here && member.is_settled(false))
+    }
+
+    fn parts(&self) -> Vec<SealedPart> {
+        let mut members: Vec<_> = self.members.iter().map(|member| part(member)).collect();
+        members.sort_by(|one, other| one.id.cmp(&other.id));
+        std::iter::once(part(&self.own)).chain(members).collect()
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        self.members.iter().chain([&self.own]).for_each(Owner::take_back);
+    }
+}
+
+fn part(owner: &Owner) -> SealedPart {
+    let object = object_of(owner);
+    let queued = |lane| {
+        let used = owner.in_use(lane);
+        Queued { records: used.records, bytes: used.bytes }
+    };
+    SealedPart {
+        kind: object.kind,
+        id: object.id.as_str().to_owned(),
+        generation: object.generation,
+        application: queued(Lane::Application),
+        lifecycle: queued(Lane::Lifecycle),
+    }
+}
+
+/// Seals the unit of an owner.
+pub(crate) async fn seal<T: Any + Send>(owner: Arc<Owner>) -> Result<Sealed, Error> {
+    let object = object_of(&owner);
+    check_domain(object, SEAL)?;
+    check_open(&object.node, object, SEAL)?;
+    check_wait(Manner::Ordinary, Some(&owner), SEAL)?;
+    let due = deadline_ns(object.node.config.ask_timeout);
+    let (told, wait) = completion();
+    let work = SealWork::<T> { told, object: owner.clone(), _type: PhantomData };
+    submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, SEAL).await?;
+    match wait.with_deadline(due).await {
+        Outcome::Done(told) => told,
+        Outcome::Expired => Err(too_late(object, SEAL, "before its handlers had ended; nothing is sealed")),
+        Outcome::Dropped => {
+            let text =
+                "it ended, or was made anew after a panic, before it was sealed; find it again by its id";
+            Err(Error::new(ErrorKind::Unavailable, object, SEAL, text))
+        }
+    }
+}
