@@ -13,12 +13,14 @@
 //! | [`wait`] | which waits and yields are allowed where |
 //! | [`defer`] | what a handler may register for after its end |
 //! | [`join`] | the steps of one Actor's move |
+//! | [`bus`] | the rules of the ordered bus, a folder of machines |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod budget;
+pub mod bus;
 pub mod defer;
 pub mod gate;
 pub mod join;
