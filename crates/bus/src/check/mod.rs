@@ -1,0 +1,1 @@
+//! Checks a bus log against the rules of the bus.
