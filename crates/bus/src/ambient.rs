@@ -27,10 +27,10 @@ pub(crate) enum Owed {
     LetGo(Root, u32, u64),
     /// Units and bytes of a batch come back.
     GiveBack(u32, u64),
-    /// An item in a local channel holds the root.
-    Hold(Root),
+    /// An item in a channel holds the root, since that epoch.
+    Hold(Root, u64),
     /// It no longer does.
-    Release(Root),
+    Release(Root, u64),
 }
 
 /// What a bus shares with the values that it has given out.
@@ -38,12 +38,16 @@ pub(crate) struct Shared {
     pub(crate) bus: u64,
     owed: Mutex<Vec<Owed>>,
     any: AtomicBool,
+    /// Rises with each teardown: roots of before are void.
+    epoch: AtomicU64,
+    /// Set while the bus is torn down.
+    tearing_down: AtomicBool,
 }
 
 impl Shared {
     pub(crate) fn new() -> Self {
         let bus = BUSES.fetch_add(1, Ordering::Relaxed);
-        Self { bus, owed: Mutex::new(Vec::new()), any: AtomicBool::new(false) }
+        Self { bus, owed: Mutex::default(), any: AtomicBool::default(), epoch: AtomicU64::default(), tearing_down: AtomicBool::default() }
     }
 
     pub(crate) fn owe(&self, owed: Owed) {
@@ -66,6 +70,27 @@ impl Shared {
     /// The root that this thread works under, if it works for this bus.
     pub(crate) fn active(&self) -> Option<Root> {
         ACTIVE.get().filter(|(bus, _)| *bus == self.bus).and_then(|(_, root)| root)
+    }
+
+    /// How many teardowns there were.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// A teardown begins: destructors send nothing any more.
+    pub(crate) fn begin_teardown(&self) {
+        self.tearing_down.store(true, Ordering::Release);
+    }
+
+    /// It has ended: roots of before are void.
+    pub(crate) fn end_teardown(&self) {
+        self.epoch.fetch_add(1, Ordering::AcqRel);
+        self.tearing_down.store(false, Ordering::Release);
+    }
+
+    /// Whether this is a destructor of a teardown.
+    pub(crate) fn is_tearing_down(&self) -> bool {
+        self.tearing_down.load(Ordering::Acquire) && self.is_here()
     }
 
     /// Whether this thread is in the middle of this bus's work.

@@ -11,7 +11,6 @@ use crate::context::AccessError;
 use crate::core::Core;
 use crate::deliver::Drained;
 use crate::fault::FaultReport;
-use crate::log::Entry;
 
 /// Proof that nothing on this thread borrows the bus: a run loop makes it between two pieces of work, and it borrows
 /// the whole bus while it lives (DRAIN-4).
@@ -69,12 +68,7 @@ impl<'a> Boundary<'a> {
         self.core.settle_owed();
         let report = self.core.machine.fault().cloned();
         self.core.machine.begin_teardown().map_err(|hindrance| TeardownError { hindrance })?;
-        self.core.note(|| Entry::TeardownBegan);
-        self.core.drop_slots();
-        self.core.machine.end_teardown();
-        let metrics = self.core.metrics();
-        let (units, bytes, roots) = (metrics.units, metrics.bytes, metrics.roots_alive);
-        self.core.note(|| Entry::TeardownEnded { units, bytes, roots });
+        self.core.tear_down();
         Ok(report)
     }
 }

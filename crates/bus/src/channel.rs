@@ -17,7 +17,7 @@ pub enum ChannelError<M> {
     /// The channel is full, and waiting would be for ever: this is the bus's own thread, or it was not to be waited.
     #[error("the channel is full; let the bus work first, or make the channel larger")]
     Full(M),
-    /// The bus is gone.
+    /// The bus is gone, or this is a destructor that its teardown runs.
     #[error("the bus has ended; nobody takes messages any more")]
     Closed(M),
 }
@@ -35,8 +35,8 @@ impl<M> ChannelError<M> {
 pub(crate) struct Incoming<M> {
     /// The time of the event; none for "now".
     pub(crate) time_ns: Option<u64>,
-    /// The root under which it was sent, if that was on the bus's thread.
-    pub(crate) root: Option<Root>,
+    /// The root under which it was sent, if that was on the bus's thread, and the epoch of then.
+    pub(crate) root: Option<(Root, u64)>,
     pub(crate) message: M,
 }
 
@@ -164,12 +164,12 @@ impl<M> Sender<M> {
             }
             state = channel.room.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        if state.closed {
+        if state.closed || channel.shared.is_tearing_down() {
             return Err(ChannelError::Closed(message));
         }
-        let root = channel.shared.active();
-        if let Some(root) = root {
-            channel.shared.owe(Owed::Hold(root));
+        let root = channel.shared.active().map(|root| (root, channel.shared.epoch()));
+        if let Some((root, epoch)) = root {
+            channel.shared.owe(Owed::Hold(root, epoch));
         }
         state.queue.push_back(Incoming { time_ns, root, message });
         channel.news.notify_one();

@@ -63,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) trail: [u32; TRAIL],
     /// The number of the newest command.
     pub(crate) commands: u64,
+    /// The roots that items in channels hold, each as often as it is held.
+    in_channels: Vec<Root>,
 }
 
 impl Core {
@@ -88,6 +90,7 @@ impl Core {
             requests: VecDeque::new(),
             trail: [NONE; TRAIL],
             commands: 0,
+            in_channels: Vec::new(),
         };
         core.note(|| Entry::Limits {
             deliveries: limits.deliveries,
@@ -168,13 +171,38 @@ impl Core {
                     self.on_freed(freed);
                 }
                 Owed::GiveBack(units, bytes) => self.machine.give_back(units, bytes),
-                Owed::Hold(root) => self.machine.hold(root),
-                Owed::Release(root) => {
-                    let freed = self.machine.release(root);
-                    self.on_freed(freed);
+                Owed::Hold(root, epoch) if epoch == self.shared.epoch() => {
+                    self.machine.hold(root);
+                    self.in_channels.push(root);
                 }
+                Owed::Release(root, epoch) if epoch == self.shared.epoch() => self.release_in_channel(root),
+                // The teardown in between has let it go.
+                Owed::Hold(..) | Owed::Release(..) => {}
             }
         }
+    }
+
+    fn release_in_channel(&mut self, root: Root) {
+        if let Some(at) = self.in_channels.iter().position(|held| *held == root) {
+            self.in_channels.swap_remove(at);
+            let freed = self.machine.release(root);
+            self.on_freed(freed);
+        }
+    }
+
+    /// Gives up everything that is queued (FAULT-4). The machine has begun the teardown.
+    pub(crate) fn tear_down(&mut self) {
+        self.note(|| Entry::TeardownBegan);
+        self.shared.begin_teardown();
+        self.drop_slots();
+        while let Some(&root) = self.in_channels.last() {
+            self.release_in_channel(root);
+        }
+        self.machine.end_teardown();
+        self.shared.end_teardown();
+        let metrics = self.metrics();
+        let (units, bytes, roots) = (metrics.units, metrics.bytes, metrics.roots_alive);
+        self.note(|| Entry::TeardownEnded { units, bytes, roots });
     }
 
     /// Latches a fault that came up at a slot.

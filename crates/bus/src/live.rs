@@ -154,17 +154,17 @@ impl<M: Send + 'static> Live<M> {
         let Incoming { root, message, time_ns: stated } = incoming;
         if time_ns < core.now_ns && stated.is_some() {
             drop(message);
-            if let Some(root) = root {
-                core.shared.owe(Owed::Release(root));
+            if let Some((root, epoch)) = root {
+                core.shared.owe(Owed::Release(root, epoch));
             }
             return Err(Halt::OutOfOrder { time_ns, now_ns: core.now_ns });
         }
         core.set_clock(time_ns);
-        match root {
+        match root.filter(|(_, epoch)| *epoch == core.shared.epoch()) {
             None => (self.feed)(&mut self.bus.context(), message),
-            Some(root) => {
+            Some((root, epoch)) => {
                 core.in_chain_of(root, |ctx| (self.feed)(ctx, message));
-                core.shared.owe(Owed::Release(root));
+                core.shared.owe(Owed::Release(root, epoch));
             }
         }
         Ok(())
@@ -225,8 +225,8 @@ impl<M: Send + 'static> Live<M> {
 impl<M> Drop for Live<M> {
     fn drop(&mut self) {
         for incoming in self.channel.close().into_iter().chain(self.next.take()) {
-            if let Some(root) = incoming.root {
-                self.bus.core.shared.owe(Owed::Release(root));
+            if let Some((root, epoch)) = incoming.root {
+                self.bus.core.shared.owe(Owed::Release(root, epoch));
             }
         }
     }

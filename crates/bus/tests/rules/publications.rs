@@ -1,11 +1,11 @@
 //! Publication order, scopes, recipients, topics (PUB).
 
-mod support;
+
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use support::{Say, Stage, say};
+use crate::support::{Say, Stage, say};
 use turnkeep_bus::{Ended, FaultKind, Hosted, TopicError};
 
 /// A to S1 and S2, a raw callable between them that publishes B to S3, and S1 that answers A with C.
@@ -127,7 +127,7 @@ impl turnkeep_bus::Event for Fragile {
     }
 }
 
-impl turnkeep_bus::On<Fragile> for support::Player {
+impl turnkeep_bus::On<Fragile> for crate::support::Player {
     fn on(&mut self, _: &mut turnkeep_bus::Context<'_>, _: &Fragile) -> Result<(), turnkeep_bus::Failure> {
         Ok(())
     }
@@ -141,7 +141,7 @@ fn panics(work: impl FnOnce()) -> bool {
 fn pub_5_a_panic_in_a_clone_ends_the_publication_and_faults_the_bus() {
     let mut stage = Stage::default();
     let id = stage.listener("S", &[]);
-    stage.ctx().subscribe::<support::Player, Fragile>(id, "f", 0).unwrap();
+    stage.ctx().subscribe::<crate::support::Player, Fragile>(id, "f", 0).unwrap();
     let topic = stage.ctx().topic::<Fragile>("f").unwrap();
     assert!(panics(|| stage.ctx().publish_ref(topic, &Fragile)));
     let report = stage.ctx().fault_report().cloned().unwrap();
@@ -193,7 +193,7 @@ fn pub_6_exact_and_wildcard_subscriptions_are_one_order() {
 fn pub_7_a_a_recipient_removed_before_it_is_called_is_not_called() {
     let mut stage = Stage::default();
     let victim = stage.listener("victim", &[]);
-    let queued = stage.ctx().subscribe::<support::Player, Say>(victim, "x", 0).unwrap();
+    let queued = stage.ctx().subscribe::<crate::support::Player, Say>(victim, "x", 0).unwrap();
     let raw = stage.ctx().subscribe_raw("raw", "x", 1, |_, _| panic!("removed before its turn")).unwrap();
     stage.raw("remover", "x", 9, move |ctx, _| {
         assert!(ctx.unsubscribe(raw));
@@ -213,7 +213,7 @@ fn pub_7_b_a_recipient_added_counts_from_the_next_publication() {
     let once = AtomicU64::new(0);
     stage.raw("adder", "x", 9, move |ctx, _| {
         if once.fetch_add(1, Ordering::Relaxed) == 0 {
-            ctx.subscribe::<support::Player, Say>(late, "x", 99).unwrap();
+            ctx.subscribe::<crate::support::Player, Say>(late, "x", 99).unwrap();
         }
     });
     stage.publish("x", "1");
@@ -226,10 +226,10 @@ fn pub_7_b_a_recipient_added_counts_from_the_next_publication() {
 fn pub_7_c_a_place_that_is_used_again_does_not_revive_the_old_subscription() {
     let mut stage = Stage::default();
     let (old, new) = (stage.listener("old", &[]), stage.listener("new", &[]));
-    let first = stage.ctx().subscribe::<support::Player, Say>(old, "x", 0).unwrap();
+    let first = stage.ctx().subscribe::<crate::support::Player, Say>(old, "x", 0).unwrap();
     stage.publish("x", "queued");
     stage.ctx().unsubscribe(first);
-    stage.ctx().subscribe::<support::Player, Say>(new, "x", 0).unwrap();
+    stage.ctx().subscribe::<crate::support::Player, Say>(new, "x", 0).unwrap();
     assert_eq!(stage.settle(), "");
     stage.publish("x", "next");
     assert_eq!(stage.settle(), "new(next)");
