@@ -47,7 +47,13 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new() -> Self {
         let bus = BUSES.fetch_add(1, Ordering::Relaxed);
-        Self { bus, owed: Mutex::default(), any: AtomicBool::default(), epoch: AtomicU64::default(), tearing_down: AtomicBool::default() }
+        Self {
+            bus,
+            owed: Mutex::default(),
+            any: AtomicBool::default(),
+            epoch: AtomicU64::default(),
+            tearing_down: AtomicBool::default(),
+        }
     }
 
     pub(crate) fn owe(&self, owed: Owed) {

@@ -62,7 +62,14 @@ impl<M> Channel<M> {
     pub(crate) fn new(capacity: usize, shared: Arc<Shared>) -> Arc<Self> {
         let state = State { queue: VecDeque::new(), closed: false };
         let (news, room) = (Condvar::new(), Condvar::new());
-        Arc::new(Self { state: Mutex::new(state), capacity, news, room, senders: AtomicUsize::new(0), shared })
+        Arc::new(Self {
+            state: Mutex::new(state),
+            capacity,
+            news,
+            room,
+            senders: AtomicUsize::new(0),
+            shared,
+        })
     }
 
     /// The queue is right whatever panicked elsewhere: it is changed in single steps.

@@ -291,7 +291,8 @@ impl Core {
             }
             Err(_) => {
                 let limit = self.machine.limits().bytes;
-                let detail = format!("the root of a command would pass {limit} bytes of known storage, the limit");
+                let detail =
+                    format!("the root of a command would pass {limit} bytes of known storage, the limit");
                 self.fault(FaultKind::Overflow, None, NONE, None, None, detail);
                 None
             }
@@ -307,7 +308,9 @@ impl Core {
     fn command_runaway(&mut self, at: u32, root: Root) {
         let limit = self.machine.limits().commands;
         let component = self.queues[at as usize].component.index;
-        let detail = format!("the root has paid for {limit} commands, its limit; the handler sends to itself without end");
+        let detail = format!(
+            "the root has paid for {limit} commands, its limit; the handler sends to itself without end"
+        );
         self.fault(FaultKind::Runaway, Some(component), NONE, None, Some(root), detail);
     }
 

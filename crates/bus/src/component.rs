@@ -321,11 +321,7 @@ pub(crate) fn method<C: On<E>, E: Event>(
 }
 
 /// A timer, for the component that it belongs to.
-pub(crate) fn timer(
-    object: &mut dyn Object,
-    ctx: &mut Context<'_>,
-    event: &dyn Any,
-) -> Result<(), Failure> {
+pub(crate) fn timer(object: &mut dyn Object, ctx: &mut Context<'_>, event: &dyn Any) -> Result<(), Failure> {
     match event.downcast_ref::<Timer>() {
         Some(timer) => object.on_timer(ctx, timer),
         None => Ok(()),

@@ -176,7 +176,13 @@ impl<'a> Context<'a> {
             self.topic::<E>(pattern)?;
         }
         let call = Call::Method(component.key.index, component::method::<C, E>);
-        Ok(self.add_subscription(pattern, priority, Some(TypeId::of::<E>()), call, Some(component.key.index))?)
+        Ok(self.add_subscription(
+            pattern,
+            priority,
+            Some(TypeId::of::<E>()),
+            call,
+            Some(component.key.index),
+        )?)
     }
 
     /// Lets a foreign component take events of every kind on all topics that match.
@@ -375,7 +381,12 @@ impl<'a> Context<'a> {
 
     /// Ends a timer of the component that runs; whether there was one.
     pub fn cancel_timer(&mut self, name: &str) -> bool {
-        self.core.timers.cancel(self.me, name)
+        let cancelled = self.core.timers.cancel(self.me, name);
+        if cancelled {
+            let (component, name) = (self.me, Some(name.to_owned()));
+            self.core.note(|| Entry::TimerCancelled { component, name });
+        }
+        cancelled
     }
 
     /// Timers that are set on this bus.

@@ -265,7 +265,12 @@ impl Core {
         let led_to = cell.on_failure;
         let key = ComponentKey { index: component, registration: cell.registration };
         let text = failure.to_string();
-        self.report(FailureReport { component: cell.name.clone(), during: during.into(), text: text.clone(), led_to });
+        self.report(FailureReport {
+            component: cell.name.clone(),
+            during: during.into(),
+            text: text.clone(),
+            led_to,
+        });
         match led_to {
             OnFailure::FaultComponent => self.requests.push_back(Request { key, trigger: Trigger::Fault }),
             OnFailure::HaltBus => {

@@ -128,7 +128,10 @@ impl Core {
     #[cold]
     fn runaway(&mut self, slot: &Slot) -> Step {
         let limit = self.machine.limits().deliveries;
-        let detail = format!("the root has paid for {limit} deliveries, its limit; topics in turn: {}", self.repeating());
+        let detail = format!(
+            "the root has paid for {limit} deliveries, its limit; topics in turn: {}",
+            self.repeating()
+        );
         self.fault_at(FaultKind::Runaway, slot, self.payloads.topic(slot.payload), detail);
         Step::End(Ended::Faulted)
     }
@@ -153,7 +156,10 @@ impl Core {
         let detail = match busy {
             Busy::Here => "the head of the queue is busy and nothing on this thread can free it".into(),
             Busy::Elsewhere => {
-                format!("the head of the queue was held elsewhere at {} attempts", self.machine.limits().stalls)
+                format!(
+                    "the head of the queue was held elsewhere at {} attempts",
+                    self.machine.limits().stalls
+                )
             }
         };
         self.fault_at(FaultKind::Stalled, slot, self.payloads.topic(slot.payload), detail);
@@ -164,7 +170,10 @@ impl Core {
     #[cold]
     fn cancel(&mut self, held: &mut Held) -> Step {
         let Some(slot) = self.machine.begin_delivery() else { return Step::End(Ended::Empty) };
-        self.note(|| Entry::Cancelled { publication: slot.key.publication.0, admission: slot.key.admission.0 });
+        self.note(|| Entry::Cancelled {
+            publication: slot.key.publication.0,
+            admission: slot.key.admission.0,
+        });
         self.counts.cancelled += 1;
         self.release_payload(&slot, held);
         self.settle_owed();
@@ -226,7 +235,9 @@ impl Core {
         let component = slot.target.component;
         let cell = &self.cells[component as usize];
         let maintained = cell.maintenance.runs_in(cell.life.state());
-        let Some(subscription) = self.subscriptions.live(slot.subscription, slot.serial) else { return Ok(Ok(())) };
+        let Some(subscription) = self.subscriptions.live(slot.subscription, slot.serial) else {
+            return Ok(Ok(()));
+        };
         // Copied out, so that the callback may end its own subscription.
         let method = if let Call::Method(_, method) = subscription.call { Some(method) } else { None };
         let mut ctx = Context::new(self, component, topic);

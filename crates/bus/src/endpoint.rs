@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::ambient;
-use crate::component::{ComponentId, ComponentKey, On, method};
+use crate::component::{ComponentId, ComponentKey, Failure, On, method};
 use crate::context::Context;
 use crate::core::{Core, NONE};
 use crate::event::Event;
@@ -107,7 +107,8 @@ pub(crate) struct Endpoints {
 
 impl Endpoints {
     pub(crate) fn remove_all(&mut self, key: ComponentKey) {
-        self.addresses.retain(|_, endpoint| !matches!(&endpoint.call, Call::Component(own, _) if *own == key));
+        self.addresses
+            .retain(|_, endpoint| !matches!(&endpoint.call, Call::Component(own, _) if *own == key));
     }
 }
 
@@ -117,7 +118,11 @@ impl Context<'_> {
     /// # Errors
     ///
     /// The address is taken.
-    pub fn endpoint<C: On<M>, M: Event>(&mut self, address: &str, component: ComponentId<C>) -> Result<(), SendError> {
+    pub fn endpoint<C: On<M>, M: Event>(
+        &mut self,
+        address: &str,
+        component: ComponentId<C>,
+    ) -> Result<(), SendError> {
         self.add_endpoint::<M>(address, Call::Component(component.key, method::<C, M>))
     }
 
@@ -250,13 +255,24 @@ impl Core {
         let mut ctx = Context::new(self, key.index, NONE);
         let result = catch_unwind(AssertUnwindSafe(|| method(object.as_mut(), &mut ctx, message)));
         self.bring_home(key.index, key.registration, object);
+        let result = self.end_send(address, key, result);
+        // Inside other work, what was asked for meanwhile is done when that work has ended.
+        if self.machine.is_outside() {
+            self.serve_requests();
+        }
+        result
+    }
+
+    fn end_send(
+        &mut self,
+        address: &str,
+        key: ComponentKey,
+        result: Result<Result<(), Failure>, Box<dyn Any + Send>>,
+    ) -> Result<(), SendError> {
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {
                 self.on_failure(key.index, address, &failure);
-                if self.machine.is_outside() {
-                    self.serve_requests();
-                }
                 Err(SendError::Failed { address: address.into(), text: failure.to_string() })
             }
             Err(panic) => {

@@ -64,7 +64,10 @@ impl<'a> Arrived<'a> {
 
 impl fmt::Debug for Arrived<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Arrived").field("topic", &self.topic).field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Arrived")
+            .field("topic", &self.topic)
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 

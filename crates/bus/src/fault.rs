@@ -36,13 +36,19 @@ impl FaultReport {
     #[must_use]
     pub const fn advice(&self) -> &'static str {
         match self.kind {
-            FaultKind::Overflow => "publish less at once, or raise the bus's limits; then tear down and start again",
+            FaultKind::Overflow => {
+                "publish less at once, or raise the bus's limits; then tear down and start again"
+            }
             FaultKind::Runaway => {
                 "find the callbacks that answer each other without end, or raise the root's limit; then tear down"
             }
             FaultKind::Stalled => "give the component's access up before the bus drains; then tear down",
-            FaultKind::Panicked | FaultKind::Unwound => "mend the code that panicked; then tear down and start again",
-            FaultKind::Failed => "mend the callback that failed, or set another reaction to failures; then tear down",
+            FaultKind::Panicked | FaultKind::Unwound => {
+                "mend the code that panicked; then tear down and start again"
+            }
+            FaultKind::Failed => {
+                "mend the callback that failed, or set another reaction to failures; then tear down"
+            }
         }
     }
 }

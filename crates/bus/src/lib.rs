@@ -77,7 +77,9 @@ pub use boundary::{Access, Boundary, TeardownError};
 pub use bus::{Builder, Bus, Limits};
 pub use channel::{ChannelError, Sender};
 pub use command::{COMMANDS_MAX, CommandError, CommandQueue, Commanding, Handle, QueueKind};
-pub use component::{Component, ComponentId, ComponentKey, Failure, Foreign, Lifecycle, Maintenance, On, OnFailure};
+pub use component::{
+    Component, ComponentId, ComponentKey, Failure, Foreign, Lifecycle, Maintenance, On, OnFailure,
+};
 pub use context::{AccessError, Context, SubscribeError};
 pub use deliver::{Drained, Ended};
 pub use endpoint::{Correlation, REQUESTS_MAX, SendError};

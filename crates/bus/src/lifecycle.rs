@@ -36,7 +36,9 @@ pub enum RegisterError {
 #[non_exhaustive]
 pub enum LifeError {
     /// The state machine has no such transition.
-    #[error("component {name} is {state:?}, and {trigger:?} leads nowhere from there; see the table of states")]
+    #[error(
+        "component {name} is {state:?}, and {trigger:?} leads nowhere from there; see the table of states"
+    )]
     NoTransition {
         /// The component.
         name: Arc<str>,
@@ -111,7 +113,7 @@ impl Core {
     ) -> Result<ComponentKey, LifeError> {
         self.cell(key).ok_or(LifeError::Gone)?;
         self.subscriptions.remove_all(key.index);
-        self.timers.cancel_all(key.index);
+        self.cancel_timers(key.index);
         let cell = &mut self.cells[key.index as usize];
         cell.registration += 1;
         cell.life = Life::default();
@@ -148,7 +150,7 @@ impl Core {
         self.note_life(key.index);
         if matches!(trigger, Trigger::Reset | Trigger::Dispose | Trigger::Fault) {
             // What it had set in the life that is over must not reach the next one.
-            self.timers.cancel_all(key.index);
+            self.cancel_timers(key.index);
         }
         let lifecycle = match trigger {
             Trigger::Start => Lifecycle::Start,
@@ -208,9 +210,15 @@ impl Core {
         }
     }
 
+    fn cancel_timers(&mut self, component: u32) {
+        if self.timers.cancel_all(component) > 0 {
+            self.note(|| Entry::TimerCancelled { component, name: None });
+        }
+    }
+
     fn end_registration(&mut self, key: ComponentKey) {
         self.subscriptions.remove_all(key.index);
-        self.timers.cancel_all(key.index);
+        self.cancel_timers(key.index);
         self.endpoints.remove_all(key);
         let cell = &mut self.cells[key.index as usize];
         cell.taken = false;
@@ -259,7 +267,11 @@ impl Context<'_> {
     /// # Errors
     ///
     /// The name is taken, or the bus is being torn down.
-    pub fn register<C: Component>(&mut self, name: &str, component: C) -> Result<ComponentId<C>, RegisterError> {
+    pub fn register<C: Component>(
+        &mut self,
+        name: &str,
+        component: C,
+    ) -> Result<ComponentId<C>, RegisterError> {
         self.core.register(name, Box::new(component), C::MAINTENANCE, false).map(ComponentId::new)
     }
 
@@ -268,7 +280,11 @@ impl Context<'_> {
     /// # Errors
     ///
     /// As [`register`](Self::register).
-    pub fn register_foreign<F: Foreign>(&mut self, name: &str, component: F) -> Result<ComponentKey, RegisterError> {
+    pub fn register_foreign<F: Foreign>(
+        &mut self,
+        name: &str,
+        component: F,
+    ) -> Result<ComponentKey, RegisterError> {
         self.core.register(name, Box::new(Seam(component)), Maintenance::None, true)
     }
 
@@ -291,7 +307,11 @@ impl Context<'_> {
     /// # Errors
     ///
     /// The component is no longer registered.
-    pub fn on_failure(&mut self, component: impl Into<ComponentKey>, reaction: OnFailure) -> Result<(), LifeError> {
+    pub fn on_failure(
+        &mut self,
+        component: impl Into<ComponentKey>,
+        reaction: OnFailure,
+    ) -> Result<(), LifeError> {
         let key = component.into();
         self.core.cell(key).ok_or(LifeError::Gone)?;
         self.core.cells[key.index as usize].on_failure = reaction;

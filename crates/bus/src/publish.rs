@@ -90,7 +90,11 @@ impl Core {
         let mut slots = 0;
         let mut refused = None;
         for recipient in list.iter() {
-            let arrival = arrival(target(&cells[recipient.component as usize], recipient.component), payload, recipient);
+            let arrival = arrival(
+                target(&cells[recipient.component as usize], recipient.component),
+                payload,
+                recipient,
+            );
             match machine.admit(publication, arrival, topic) {
                 Ok(key) => {
                     slots += 1;
@@ -119,7 +123,13 @@ impl Core {
     }
 
     /// Raw callables among the recipients, or an event that is cloned: foreign code runs in between.
-    fn publish_mixed<E: Event>(&mut self, topic: u32, list: &Arc<[Recipient]>, event: Source<'_, E>, bytes: u64) {
+    fn publish_mixed<E: Event>(
+        &mut self,
+        topic: u32,
+        list: &Arc<[Recipient]>,
+        event: Source<'_, E>,
+        bytes: u64,
+    ) {
         self.counts.publications += 1;
         let publication = self.open(topic);
         let mut capture = Capture::new(self, topic, event, bytes);
@@ -181,7 +191,9 @@ impl Core {
     }
 
     fn call_raw(&mut self, publication: Publication, topic: u32, recipient: &Recipient, event: &Arrived<'_>) {
-        let Some(subscription) = self.subscriptions.live(recipient.subscription, recipient.serial) else { return };
+        let Some(subscription) = self.subscriptions.live(recipient.subscription, recipient.serial) else {
+            return;
+        };
         let Call::Raw(name, callable) = subscription.call.clone() else { return };
         let (subscription, serial) = (recipient.subscription, recipient.serial);
         self.note(|| Entry::Raw { publication: publication.ordinal.0, subscription, serial });
@@ -209,7 +221,10 @@ impl Core {
                     format!("{} units are retained, which is the limit", limits.units)
                 }
                 turnkeep_machines::bus::charge::Full::Bytes => {
-                    format!("the request would pass {} bytes of known storage, which is the limit", limits.bytes)
+                    format!(
+                        "the request would pass {} bytes of known storage, which is the limit",
+                        limits.bytes
+                    )
                 }
             };
             self.fault(FaultKind::Overflow, None, topic, None, None, detail);

@@ -126,7 +126,9 @@ impl Core {
         }
         let limit = self.machine.limits().firings;
         if self.timers.is_runaway(limit) {
-            let detail = format!("timers fired {limit} times at one instant, the limit; one of them keeps setting itself");
+            let detail = format!(
+                "timers fired {limit} times at one instant, the limit; one of them keeps setting itself"
+            );
             self.fault(FaultKind::Runaway, None, NONE, None, None, detail);
             return Err(self.halt());
         }

@@ -68,7 +68,10 @@ impl<T> Drop for Batch<T> {
 
 impl<T> fmt::Debug for Batch<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Batch").field("values", &self.values.len()).field("free", &self.free).finish_non_exhaustive()
+        f.debug_struct("Batch")
+            .field("values", &self.values.len())
+            .field("free", &self.free)
+            .finish_non_exhaustive()
     }
 }
 
@@ -127,7 +130,11 @@ impl Context<'_> {
 
     fn retain_paid<T>(&mut self, value: T, units: u32, bytes: u64) -> Result<Retained<T>, Refused> {
         let before = self.core.machine.roots().made();
-        let root = self.core.machine.retain(units, bytes, NONE).map_err(|refusal| self.core.refuse_retained(refusal))?;
+        let root = self
+            .core
+            .machine
+            .retain(units, bytes, NONE)
+            .map_err(|refusal| self.core.refuse_retained(refusal))?;
         self.core.note_roots(before);
         Ok(Retained { value: Some(value), root, units, bytes, shared: self.core.shared.clone() })
     }
@@ -150,8 +157,15 @@ impl Context<'_> {
     /// # Panics
     ///
     /// If `work` does, or the value is another bus's.
-    pub fn with_chain<T, R>(&mut self, retained: &Retained<T>, work: impl FnOnce(&mut Context<'_>) -> R) -> R {
-        assert!(retained.shared.bus == self.core.shared.bus, "the value is retained by another bus; use it there");
+    pub fn with_chain<T, R>(
+        &mut self,
+        retained: &Retained<T>,
+        work: impl FnOnce(&mut Context<'_>) -> R,
+    ) -> R {
+        assert!(
+            retained.shared.bus == self.core.shared.bus,
+            "the value is retained by another bus; use it there"
+        );
         let me = self.me();
         self.core.in_chain(Kind::Chain, retained.root, |core| work(&mut Context::new(core, me, NONE)))
     }

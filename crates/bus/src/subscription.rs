@@ -99,7 +99,13 @@ impl Default for Subscriptions {
 
 impl Subscriptions {
     /// Adds a subscription behind the others of its priority; it counts from the next publication.
-    pub(crate) fn add(&mut self, pattern: &str, priority: i32, kind: Option<TypeId>, call: Call) -> SubscriptionId {
+    pub(crate) fn add(
+        &mut self,
+        pattern: &str,
+        priority: i32,
+        kind: Option<TypeId>,
+        call: Call,
+    ) -> SubscriptionId {
         let pattern: Arc<str> = pattern.into();
         let id = self.place(pattern.clone(), priority, kind, call, false);
         self.version += 1;
@@ -144,7 +150,8 @@ impl Subscriptions {
 
     /// Ends a subscription; whether there was one.
     pub(crate) fn remove(&mut self, id: SubscriptionId) -> bool {
-        let Some(place) = self.places.get_mut(id.index as usize).filter(|place| place.serial == id.serial) else {
+        let Some(place) = self.places.get_mut(id.index as usize).filter(|place| place.serial == id.serial)
+        else {
             return false;
         };
         let Some(subscription) = place.subscription.take() else { return false };

@@ -65,7 +65,13 @@ mod tests {
         let account = Account::with_cash(decimal("100").unwrap());
         let price = "10".parse().ok();
         let buys = |quantity: &str, reserved: &str| {
-            account.allows(Side::Buy, quantity.parse().unwrap(), price, Decimal::ZERO, decimal(reserved).unwrap())
+            account.allows(
+                Side::Buy,
+                quantity.parse().unwrap(),
+                price,
+                Decimal::ZERO,
+                decimal(reserved).unwrap(),
+            )
         };
         assert!(buys("10", "0") && !buys("10.1", "0") && !buys("10", "1"));
         let sells = |held| account.allows(Side::Sell, Quantity::ONE, None, held, Decimal::ZERO);

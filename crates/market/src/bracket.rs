@@ -96,7 +96,8 @@ impl Brackets {
     ///
     /// As [`submit`](Self::submit).
     pub fn on_event(&mut self, ctx: &mut Context<'_>, event: &OrderEvent) -> Result<(), Failure> {
-        let Some(at) = self.kept.iter().position(|kept| kept.entry == event.id || kept.out.contains(&event.id))
+        let Some(at) =
+            self.kept.iter().position(|kept| kept.entry == event.id || kept.out.contains(&event.id))
         else {
             return Ok(());
         };
@@ -127,7 +128,8 @@ impl Brackets {
             return Ok(());
         }
         for &id in &self.kept[at].out {
-            let kind = ctx.cache()?.order(id).filter(|record| record.is_open()).map(|record| record.order.kind);
+            let kind =
+                ctx.cache()?.order(id).filter(|record| record.is_open()).map(|record| record.order.kind);
             if let Some(kind) = kind {
                 ctx.trade(TradingCommand::Modify(id, kind, filled))?;
             }

@@ -63,7 +63,8 @@ impl Crossover {
         if allowed.is_some_and(|limits| !limits.entries) {
             return Ok(());
         }
-        let quantity = allowed.map_or(self.options.quantity, |limits| self.options.quantity.min(limits.order_quantity));
+        let quantity =
+            allowed.map_or(self.options.quantity, |limits| self.options.quantity.min(limits.order_quantity));
         let entry = self.order(ctx, Side::Buy, quantity)?;
         self.brackets.submit(ctx, entry, self.options.exits)
     }

@@ -138,7 +138,9 @@ impl Event for Quote {
 
     fn record(&self, out: &mut Vec<u8>) {
         begin(out, &self.symbol, self.time_ns);
-        [self.bid.value(), self.ask.value(), self.bid_size.value(), self.ask_size.value()].into_iter().for_each(|value| record(out, value));
+        [self.bid.value(), self.ask.value(), self.bid_size.value(), self.ask_size.value()]
+            .into_iter()
+            .for_each(|value| record(out, value));
     }
 }
 

@@ -58,7 +58,8 @@ impl ExecutionEngine {
         let cache = cache(ctx)?;
         if cache.order(id).is_some() {
             let record = OrderRecord::new(order);
-            return publish(ctx, &record, OrderNews::Denied, now_ns, Denial::NumberTaken.to_string()).map(|()| false);
+            return publish(ctx, &record, OrderNews::Denied, now_ns, Denial::NumberTaken.to_string())
+                .map(|()| false);
         }
         let checked = self.limits.check(&order, cache, now_ns);
         let good_till_ns = order.good_till_ns;
@@ -67,7 +68,8 @@ impl ExecutionEngine {
             Ok(()) => {
                 if let Some(last_ns) = good_till_ns {
                     // The timer fires after the data of the last instant: that instant is included.
-                    let schedule = Schedule { first_ns: last_ns.max(now_ns), interval_ns: None, stop_ns: None };
+                    let schedule =
+                        Schedule { first_ns: last_ns.max(now_ns), interval_ns: None, stop_ns: None };
                     ctx.set_timer(&timer_name(id), schedule)?;
                 }
                 self.apply(ctx, id, OrderNews::Submitted, now_ns, String::new())?;
@@ -156,7 +158,14 @@ fn fill_position(
     let position = cache.position_mut(trader, symbol);
     let change = position.fill(*side, quantity, price, fee);
     let (quantity, realized) = (position.quantity(), position.realized());
-    Some(PositionEvent { trader: trader.clone(), symbol: symbol.clone(), time_ns, change, quantity, realized })
+    Some(PositionEvent {
+        trader: trader.clone(),
+        symbol: symbol.clone(),
+        time_ns,
+        change,
+        quantity,
+        realized,
+    })
 }
 
 fn publish(
@@ -178,7 +187,8 @@ fn cache<'a>(ctx: &'a mut Context<'_>) -> Result<&'a mut Cache, Failure> {
 
 impl Component for ExecutionEngine {
     fn on_timer(&mut self, ctx: &mut Context<'_>, timer: &Timer) -> Result<(), Failure> {
-        let Some(number) = timer.name.strip_prefix("good-till-").and_then(|number| number.parse().ok()) else {
+        let Some(number) = timer.name.strip_prefix("good-till-").and_then(|number| number.parse().ok())
+        else {
             return Ok(());
         };
         let due_ns = timer.due_ns;
@@ -204,7 +214,11 @@ impl On<LimitsEvent> for ExecutionEngine {
 }
 
 impl Handle<TradingCommand> for ExecutionEngine {
-    fn handle(&mut self, ctx: &mut Commanding<'_, TradingCommand>, command: TradingCommand) -> Result<(), Failure> {
+    fn handle(
+        &mut self,
+        ctx: &mut Commanding<'_, TradingCommand>,
+        command: TradingCommand,
+    ) -> Result<(), Failure> {
         match command {
             TradingCommand::Submit(order) => self.submit(ctx, *order),
             TradingCommand::Route(id) => self.route(ctx, id),

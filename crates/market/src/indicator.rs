@@ -42,7 +42,10 @@ pub struct Average {
 
 impl fmt::Debug for Average {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Average").field("period", &self.period).field("sum", &self.sum()).finish_non_exhaustive()
+        f.debug_struct("Average")
+            .field("period", &self.period)
+            .field("sum", &self.sum())
+            .finish_non_exhaustive()
     }
 }
 

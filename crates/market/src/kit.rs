@@ -46,7 +46,8 @@ pub struct Kit {
 /// The way in for market data to the venue, by kind.
 const TO_VENUE: [&str; 3] = ["venue.bars", "venue.quotes", "venue.trades"];
 /// The way in for market data to the data engine, by kind.
-const TO_ENGINE: [&str; 5] = ["engine.bars", "engine.quotes", "engine.trades", "engine.books", "engine.chains"];
+const TO_ENGINE: [&str; 5] =
+    ["engine.bars", "engine.quotes", "engine.trades", "engine.books", "engine.chains"];
 
 impl Kit {
     /// Puts cache, engines and venue on a bus, and starts them.

@@ -209,7 +209,10 @@ impl OrderRecord {
             (S::Initialized, OrderNews::Submitted) => S::Submitted,
             (S::Submitted, OrderNews::Accepted) => S::Accepted,
             (S::Submitted, OrderNews::Rejected) => S::Rejected,
-            (S::Submitted | S::Accepted | S::PartlyFilled | S::PendingCancel, OrderNews::Filled { quantity, .. }) => {
+            (
+                S::Submitted | S::Accepted | S::PartlyFilled | S::PendingCancel,
+                OrderNews::Filled { quantity, .. },
+            ) => {
                 if quantity.is_zero() || quantity > self.left() {
                     return refuse;
                 }

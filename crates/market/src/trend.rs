@@ -57,7 +57,16 @@ impl On<Bar> for Trend {
         let quantity = if side == Side::Buy { Quantity::ONE } else { Quantity::new(held)? };
         let (trader, symbol) = (self.trader.clone(), self.symbol.clone());
         let kind = OrderKind::Market;
-        let order = Order { id: ctx.order_id()?, trader, symbol, side, quantity, kind, good_till_ns: None, group: None };
+        let order = Order {
+            id: ctx.order_id()?,
+            trader,
+            symbol,
+            side,
+            quantity,
+            kind,
+            good_till_ns: None,
+            group: None,
+        };
         ctx.trade(TradingCommand::Submit(Box::new(order)))
     }
 }

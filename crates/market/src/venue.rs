@@ -77,7 +77,8 @@ impl Venue {
     /// A venue for some instruments.
     #[must_use]
     pub fn new(options: VenueOptions, instruments: impl IntoIterator<Item = Instrument>) -> Self {
-        let instruments = instruments.into_iter().map(|instrument| (instrument.symbol.clone(), instrument)).collect();
+        let instruments =
+            instruments.into_iter().map(|instrument| (instrument.symbol.clone(), instrument)).collect();
         Self { options, instruments, working: BTreeMap::new(), numbers: BTreeMap::new(), arrivals: 0 }
     }
 
@@ -107,7 +108,13 @@ impl Venue {
     }
 
     /// Changes an order; none if it is not there any more, or more of it is done already.
-    pub fn modify(&mut self, id: OrderId, kind: OrderKind, quantity: Quantity, time_ns: u64) -> Option<Report> {
+    pub fn modify(
+        &mut self,
+        id: OrderId,
+        kind: OrderKind,
+        quantity: Quantity,
+        time_ns: u64,
+    ) -> Option<Report> {
         let working = self.working.get_mut(self.numbers.get(&id)?)?;
         let done = working.order.quantity.minus(working.left);
         if quantity <= done {

@@ -297,6 +297,13 @@ pub enum Entry {
         /// Its last instant, inclusive.
         stop_ns: Option<u64>,
     },
+    /// A timer was cancelled before its end.
+    TimerCancelled {
+        /// Its owner.
+        component: u32,
+        /// Its name; none for all timers of the owner.
+        name: Option<String>,
+    },
     /// A timer has fired.
     TimerFired {
         /// Its owner.

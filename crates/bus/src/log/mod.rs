@@ -38,7 +38,12 @@ impl Journal {
     }
 
     /// Takes one callback into the digest; the digest of its event.
-    pub(crate) fn callback(&mut self, names: [&str; 3], numbers: [u64; 4], event: impl FnOnce(&mut Vec<u8>)) -> u64 {
+    pub(crate) fn callback(
+        &mut self,
+        names: [&str; 3],
+        numbers: [u64; 4],
+        event: impl FnOnce(&mut Vec<u8>),
+    ) -> u64 {
         self.record.clear();
         event(&mut self.record);
         let mut own = Digest::default();

@@ -28,7 +28,9 @@ pub enum LogError {
         record: u64,
     },
     /// The record is longer than any that is written.
-    #[error("record {record}: {bytes} bytes are more than a record has; this is no bus log, or a damaged one")]
+    #[error(
+        "record {record}: {bytes} bytes are more than a record has; this is no bus log, or a damaged one"
+    )]
     TooLong {
         /// The record.
         record: u64,

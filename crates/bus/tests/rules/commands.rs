@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use turnkeep_bus::{
-    Bus, CommandError, CommandQueue, Commanding, Component, ComponentId, Ended, Failure, FaultKind, Halt, Handle,
-    Hosted, Limits, QueueKind, Replay,
+    Bus, CommandError, CommandQueue, Commanding, Component, ComponentId, Ended, Failure, FaultKind, Halt,
+    Handle, Hosted, Limits, QueueKind, Replay,
 };
 
 use crate::support::{Record, Say, Stage, say};
@@ -79,7 +79,9 @@ impl Desk {
     }
 }
 
-fn trading(play: impl FnMut(Ctx<'_, '_>, u32, CommandQueue<Order>, &Arc<AtomicU32>) + Send + 'static) -> Desk {
+fn trading(
+    play: impl FnMut(Ctx<'_, '_>, u32, CommandQueue<Order>, &Arc<AtomicU32>) + Send + 'static,
+) -> Desk {
     Desk::new(QueueKind::Trading, Limits::default(), play)
 }
 
@@ -96,7 +98,11 @@ fn cmd_1_a_a_command_inside_a_publication_starts_its_root_and_captures_it() {
     assert_eq!(desk.stage.ctx().metrics().roots, 1);
     assert_eq!(desk.stage.settle(), "S(-) 1 T(done)");
     let metrics = desk.stage.ctx().metrics();
-    assert_eq!((metrics.roots, metrics.max_chain), (1, 2), "publication, command and what it published are one chain");
+    assert_eq!(
+        (metrics.roots, metrics.max_chain),
+        (1, 2),
+        "publication, command and what it published are one chain"
+    );
 }
 
 #[test]
@@ -205,7 +211,8 @@ fn cmd_5_a_panicking_handler_propagates_and_the_rest_of_the_batch_is_destroyed()
         }
     });
     (1..=3).for_each(|number| desk.send(number));
-    let unwound = catch_unwind(AssertUnwindSafe(|| desk.stage.bus.boundary().drain_commands(QueueKind::Trading)));
+    let unwound =
+        catch_unwind(AssertUnwindSafe(|| desk.stage.bus.boundary().drain_commands(QueueKind::Trading)));
     assert_eq!(unwound.unwrap_err().downcast_ref::<&str>(), Some(&"in the handler"));
     assert_eq!(desk.stage.record.line(), "1");
     assert_eq!(desk.drops.load(Ordering::Relaxed), 4, "1, its child, 2 and 3");
@@ -228,7 +235,10 @@ fn cmd_6_a_a_command_only_loop_ends_in_a_runaway_at_its_limit() {
     let Err(Halt::Fault(report)) = desk.stage.bus.settle() else { panic!("must halt") };
     assert_eq!((report.kind, report.component.as_deref()), (FaultKind::Runaway, Some("engine")));
     assert_eq!(desk.stage.record.line(), "1 2 3 4 5");
-    assert_eq!(desk.stage.bus.boundary().teardown().unwrap_err().hindrance, turnkeep_bus::Hindrance::CommandRoot);
+    assert_eq!(
+        desk.stage.bus.boundary().teardown().unwrap_err().hindrance,
+        turnkeep_bus::Hindrance::CommandRoot
+    );
     assert_eq!(desk.stage.bus.boundary().discard_commands(), 1);
     assert!(desk.stage.bus.boundary().teardown().unwrap().is_some());
     assert_eq!(desk.drops.load(Ordering::Relaxed), 6);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use turnkeep_bus::{
-    AccessError, Arrived, Bus, Component, ComponentKey, Context, Failure, FaultKind, Foreign, Halt, LifeError,
-    Maintenance, On, OnFailure, State, Trigger,
+    AccessError, Arrived, Bus, Component, ComponentKey, Context, Failure, FaultKind, Foreign, Halt,
+    LifeError, Maintenance, On, OnFailure, State, Trigger,
 };
 
 use crate::support::{Kept, Lived, Player, Say, Stage, say};
@@ -179,10 +179,7 @@ fn comp_5_a_callback_sees_the_cache_as_it_is_and_the_payload_as_it_was() {
         *stage.ctx().resource_mut::<u64>().unwrap() = number;
         stage.ctx().publish_to("x", Say("n", number)).unwrap();
     }
-    assert_eq!(
-        stage.settle(),
-        "S(n) payload 1 cache 3 S(n) payload 2 cache 3 S(n) payload 3 cache 3"
-    );
+    assert_eq!(stage.settle(), "S(n) payload 1 cache 3 S(n) payload 2 cache 3 S(n) payload 3 cache 3");
 }
 
 #[test]

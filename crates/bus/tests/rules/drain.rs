@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use turnkeep_bus::{
-    Arrived, BATCH, Bus, Busy, Clock, Context, Ended, Failure, FaultKind, Foreign, Hindrance, Limits, Live, Progress,
-    Replay, Schedule,
+    Arrived, BATCH, Bus, Busy, Clock, Context, Ended, Failure, FaultKind, Foreign, Hindrance, Limits, Live,
+    Progress, Replay, Schedule,
 };
 
 use crate::support::{Player, Record, Say, Stage, say};
@@ -151,7 +151,8 @@ fn drain_6_a_live_batches_are_bounded_and_other_work_has_its_turn_between_them()
     let id = bus.context().register("S", player).unwrap();
     bus.context().start(id).unwrap();
     bus.context().subscribe::<Player, Say>(id, "x", 0).unwrap();
-    let mut live = Live::new(bus, 4, Clock::Events, |ctx, count: u32| (0..count).for_each(|_| say(ctx, "x", "-")));
+    let mut live =
+        Live::new(bus, 4, Clock::Events, |ctx, count: u32| (0..count).for_each(|_| say(ctx, "x", "-")));
     let sender = live.sender();
     sender.send(Some(1), 200).unwrap();
     drop(sender);
@@ -178,7 +179,9 @@ fn drain_6_b_in_a_replay_everything_pending_ends_before_time_moves() {
     let id = bus.context().register("S", player).unwrap();
     bus.context().start(id).unwrap();
     bus.context().subscribe::<Player, Say>(id, "x", 0).unwrap();
-    bus.context().set_timer_for(id, "t", Schedule { first_ns: 15, interval_ns: None, stop_ns: None }).unwrap();
+    bus.context()
+        .set_timer_for(id, "t", Schedule { first_ns: 15, interval_ns: None, stop_ns: None })
+        .unwrap();
     let mut replay = Replay::new(bus);
     replay.step(10, |ctx| say(ctx, "x", "first")).unwrap();
     assert_eq!(record.take().len(), 301);

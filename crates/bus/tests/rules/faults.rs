@@ -167,8 +167,9 @@ fn fault_4_c_admissions_from_destructors_are_refused_during_a_teardown() {
             Ok(())
         }
     }
-    let mut live =
-        turnkeep_bus::Live::new(Bus::default(), 4, turnkeep_bus::Clock::Events, |_, _: u64| panic!("must not come"));
+    let mut live = turnkeep_bus::Live::new(Bus::default(), 4, turnkeep_bus::Clock::Events, |_, _: u64| {
+        panic!("must not come")
+    });
     let id = live.context().register("Q", Quiet).unwrap();
     live.context().start(id).unwrap();
     let sender = live.sender();
@@ -197,7 +198,11 @@ fn fault_5_a_the_payloads_own_heap_is_counted() {
     struct Taker;
     impl turnkeep_bus::Component for Taker {}
     impl turnkeep_bus::On<String> for Taker {
-        fn on(&mut self, ctx: &mut turnkeep_bus::Context<'_>, _: &String) -> Result<(), turnkeep_bus::Failure> {
+        fn on(
+            &mut self,
+            ctx: &mut turnkeep_bus::Context<'_>,
+            _: &String,
+        ) -> Result<(), turnkeep_bus::Failure> {
             let bytes = ctx.metrics().bytes;
             ctx.set_resource(bytes);
             Ok(())
@@ -214,7 +219,11 @@ fn fault_5_a_the_payloads_own_heap_is_counted() {
     let queued = bytes(&mut stage);
     assert_eq!(queued - empty, 5_000 + size_of::<String>() as u64);
     stage.settle();
-    assert_eq!(stage.ctx().resource::<u64>(), Some(&queued), "the charge is kept while the delivery is in flight");
+    assert_eq!(
+        stage.ctx().resource::<u64>(),
+        Some(&queued),
+        "the charge is kept while the delivery is in flight"
+    );
     assert_eq!(bytes(&mut stage), empty);
 }
 

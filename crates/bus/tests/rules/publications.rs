@@ -1,7 +1,5 @@
 //! Publication order, scopes, recipients, topics (PUB).
 
-
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -108,7 +108,10 @@ impl Event for Ask {
 fn raw_2_c_a_correlation_id_is_used_once() {
     let mut stage = Stage::default();
     let record = stage.record.clone();
-    stage.ctx().endpoint_raw::<Ask>("ask", |ctx, ask| ctx.respond(ask.0, &Say("answer", 0)).unwrap()).unwrap();
+    stage
+        .ctx()
+        .endpoint_raw::<Ask>("ask", |ctx, ask| ctx.respond(ask.0, &Say("answer", 0)).unwrap())
+        .unwrap();
     stage.ctx().endpoint_raw::<Say>("answers", move |_, say| record.note(say.0)).unwrap();
     let first = stage.ctx().request("ask", "answers", Ask).unwrap();
     let second = stage.ctx().request("ask", "answers", Ask).unwrap();

@@ -4,7 +4,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use turnkeep_bus::{Bus, Clock, Component, Context, Event, Failure, Limits, Live, On, Progress, Refused, Sender};
+use turnkeep_bus::{
+    Bus, Clock, Component, Context, Event, Failure, Limits, Live, On, Progress, Refused, Sender,
+};
 
 use crate::support::{Player, Record, Say, Stage, say};
 

@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use turnkeep_bus::{Bus, Clock, Context, Ended, FaultKind, Hosted, Limits, Live, Progress, Replay, Schedule, Sender};
+use turnkeep_bus::{
+    Bus, Clock, Context, Ended, FaultKind, Hosted, Limits, Live, Progress, Replay, Schedule, Sender,
+};
 
 use crate::support::{Player, Record, Say, Stage, say};
 
@@ -183,10 +185,14 @@ fn echo(limits: Limits) -> (Live<u64>, Record) {
         }
         Ok(())
     };
-    let id = bus.context().register("S", Player { name: "S", record: record.clone(), play: Box::new(play) }).unwrap();
+    let id = bus
+        .context()
+        .register("S", Player { name: "S", record: record.clone(), play: Box::new(play) })
+        .unwrap();
     bus.context().start(id).unwrap();
     bus.context().subscribe::<Player, Say>(id, "x", 0).unwrap();
-    let live = Live::new(bus, 16, Clock::Events, |ctx, left: u64| ctx.publish_to("x", Say("n", left)).unwrap());
+    let live =
+        Live::new(bus, 16, Clock::Events, |ctx, left: u64| ctx.publish_to("x", Say("n", left)).unwrap());
     *sender.lock().unwrap() = Some(live.sender());
     (live, record)
 }

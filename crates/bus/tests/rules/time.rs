@@ -123,7 +123,8 @@ fn lively() -> (Bus, Bytes, Record) {
         Ok(())
     });
     for name in ["A", "B"] {
-        let play = |ctx: &mut Context<'_>, event: &Say| Ok(ctx.publish_to("z", Say("echo", event.1 * 3 + 1))?);
+        let play =
+            |ctx: &mut Context<'_>, event: &Say| Ok(ctx.publish_to("z", Say("echo", event.1 * 3 + 1))?);
         let player = Player { name, record: record.clone(), play: Box::new(play) };
         let other = bus.context().register(name, player).unwrap();
         bus.context().start(other).unwrap();

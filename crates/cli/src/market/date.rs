@@ -13,7 +13,8 @@ pub(crate) struct Date(u64);
 impl Date {
     /// Reads `month/day/year` or `year-month-day`.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let parts = |sign| text.split(sign).map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<u64>>>();
+        let parts =
+            |sign| text.split(sign).map(|part| part.parse::<u64>().ok()).collect::<Option<Vec<u64>>>();
         match (parts('/').as_deref(), parts('-').as_deref()) {
             (Some(&[month, day, year]), _) | (_, Some(&[year, month, day])) => Self::of(year, month, day),
             _ => None,
@@ -22,7 +23,11 @@ impl Date {
 
     /// The day of that date, if there is one.
     fn of(year: u64, month: u64, day: u64) -> Option<Self> {
-        if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || day == 0 || day > length(year, month) {
+        if !(1970..=9999).contains(&year)
+            || !(1..=12).contains(&month)
+            || day == 0
+            || day > length(year, month)
+        {
             return None;
         }
         let years: u64 = (1970..year).map(|year| 365 + u64::from(is_leap(year))).sum();
@@ -83,7 +88,18 @@ mod tests {
 
     #[test]
     fn what_is_no_date_is_none() {
-        for text in ["", "1/2", "2/29/1999", "2/29/1900", "13/1/1999", "0/1/1999", "1/1/1969", "1/1/9999", "a/b/c", "-1/1/1999"] {
+        for text in [
+            "",
+            "1/2",
+            "2/29/1999",
+            "2/29/1900",
+            "13/1/1999",
+            "0/1/1999",
+            "1/1/1969",
+            "1/1/9999",
+            "a/b/c",
+            "-1/1/1999",
+        ] {
             assert_eq!(Date::parse(text), None, "{text}");
         }
     }

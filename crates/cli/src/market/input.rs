@@ -72,7 +72,9 @@ impl BadFile {
     /// What the user can do.
     pub(crate) fn help(&self) -> &'static str {
         match &self.kind {
-            Kind::File(Fault::NotFound) => "name a CSV file of daily bars; without a name, run inside the project",
+            Kind::File(Fault::NotFound) => {
+                "name a CSV file of daily bars; without a name, run inside the project"
+            }
             Kind::File(fault) => fault.help(),
             Kind::NoBars => "add a row a day: Date,Open,High,Low,Close,Volume",
             Kind::Value { problem, .. } => match problem {

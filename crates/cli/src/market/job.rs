@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use turnkeep::bus::{Bus, Clock, Context, Failure, Halt, Live, Metrics, Replay};
 use turnkeep::market::{
-    Bar, CrossoverOptions, Decimal, Exits, Instrument, Kit, KitOptions, OrderEvent, OrderNews, Quantity, Symbol,
-    Trading,
+    Bar, CrossoverOptions, Decimal, Exits, Instrument, Kit, KitOptions, OrderEvent, OrderNews, Quantity,
+    Symbol, Trading,
 };
 
 use super::input::{BadFile, Bars};
@@ -111,7 +111,9 @@ fn set_up(ctx: &mut Context<'_>, options: &Options, symbol: &Symbol, tally: &Sha
         let Some(order) = event.get::<OrderEvent>() else { return };
         match order.news {
             OrderNews::Submitted => lock(&count).orders += 1,
-            OrderNews::Filled { quantity, price, .. } => lock(&count).fill(order.time_ns, order.side, quantity, price),
+            OrderNews::Filled { quantity, price, .. } => {
+                lock(&count).fill(order.time_ns, order.side, quantity, price)
+            }
             _ => {}
         }
     })?;
@@ -204,7 +206,12 @@ fn live(
     outcome
 }
 
-fn conclude(ctx: &mut Context<'_>, symbol: &Symbol, tally: &Shared, began: Instant) -> Result<Outcome, JobError> {
+fn conclude(
+    ctx: &mut Context<'_>,
+    symbol: &Symbol,
+    tally: &Shared,
+    began: Instant,
+) -> Result<Outcome, JobError> {
     if let Some(failure) = ctx.failures().next() {
         return Err(JobError::Failed(failure.to_string()));
     }

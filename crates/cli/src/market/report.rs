@@ -92,12 +92,27 @@ impl Outcome {
         let (tally, metrics) = (&self.tally, &self.metrics);
         writeln!(out, "bars        {} of {}", count(tally.bars), self.symbol)?;
         writeln!(out, "orders      {}, {} fills", count(tally.orders), count(tally.fills))?;
-        writeln!(out, "trades      {} closed, {} points of profit", count(self.closed_trades), self.pnl_closed.normalize())?;
+        writeln!(
+            out,
+            "trades      {} closed, {} points of profit",
+            count(self.closed_trades),
+            self.pnl_closed.normalize()
+        )?;
         if !self.open_position.is_zero() {
-            writeln!(out, "open        {}, {} points so far", self.open_position.normalize(), self.pnl_open.normalize())?;
+            writeln!(
+                out,
+                "open        {}, {} points so far",
+                self.open_position.normalize(),
+                self.pnl_open.normalize()
+            )?;
         }
         let a_second = count(self.callbacks_per_s() as u64);
-        writeln!(out, "bus         {} callbacks in {:.0?}, {a_second} a second", count(metrics.deliveries), self.wall)?;
+        writeln!(
+            out,
+            "bus         {} callbacks in {:.0?}, {a_second} a second",
+            count(metrics.deliveries),
+            self.wall
+        )?;
         writeln!(
             out,
             "            {} publications, {} commands, {} roots, longest chain {}",
@@ -147,7 +162,8 @@ fn plot(out: &mut String, course: &[f64]) -> std::fmt::Result {
     let row_of = |gain: f64| ((high - gain) / step).round() as usize;
     for row in 0..HEIGHT {
         let label = high - step * row as f64;
-        let line: String = points.iter().map(|&gain| if row_of(gain).min(HEIGHT - 1) == row { '•' } else { ' ' }).collect();
+        let line: String =
+            points.iter().map(|&gain| if row_of(gain).min(HEIGHT - 1) == row { '•' } else { ' ' }).collect();
         writeln!(out, "{label:>10.2} │{}", line.trim_end())?;
     }
     writeln!(out, "{:>10} └{}\n", "", "─".repeat(width))

@@ -33,7 +33,16 @@ pub(crate) struct Tally {
 
 impl Default for Tally {
     fn default() -> Self {
-        Self { bars: 0, orders: 0, fills: 0, rounds: Vec::new(), open: None, course: Vec::new(), stride: 1, points: 0 }
+        Self {
+            bars: 0,
+            orders: 0,
+            fills: 0,
+            rounds: Vec::new(),
+            open: None,
+            course: Vec::new(),
+            stride: 1,
+            points: 0,
+        }
     }
 }
 
