@@ -325,7 +325,7 @@ impl Core {
 }
 
 /// The target for a component as it stands in its cell.
-#[inline]
+#[inline(always)]
 pub(crate) fn target(cell: &Cell, component: u32) -> Target {
     Target {
         component,

@@ -5,17 +5,21 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use turnkeep_machines::bus::drain::{Busy, Hindrance, Standing, Verdict, judge};
-use turnkeep_machines::bus::line::Slot;
+use turnkeep_machines::bus::line::{ALONE, Slot, SlotId};
+use turnkeep_machines::bus::ordinal::Key;
+use turnkeep_machines::bus::reservation::Stage;
+use turnkeep_machines::bus::root::Root;
 
-use crate::ambient;
+use crate::ambient::{self, Around};
 use crate::component::{Failure, Object};
 use crate::context::Context;
 use crate::core::{Core, NONE};
 use crate::event::Arrived;
 use crate::fault::{FaultKind, panic_text};
 use crate::log::Entry;
-use crate::payload::Payload;
-use crate::subscription::Call;
+use crate::payload::{List, Payload};
+use crate::subscription::{Call, Method};
+use crate::topic::Recipient;
 
 /// Why a drain has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,8 +52,19 @@ pub struct Drained {
     pub ended: Ended,
 }
 
-/// The capture that is out of the table: consecutive slots of one publication share it.
-type Held = Option<(u32, Box<dyn Payload>)>;
+/// What consecutive slots share: the capture that is out of the table, and the frame of their root.
+#[derive(Default)]
+struct Run {
+    /// Where the capture belongs.
+    place: u32,
+    payload: Option<Box<dyn Payload>>,
+    /// The recipients, if the slots are a row of them.
+    list: Option<List>,
+    /// The topic that it was published to.
+    topic: u32,
+    /// The root whose frame is open, with what the thread was doing before.
+    root: Option<(Root, Around)>,
+}
 
 /// How a callback came back.
 type Outcome = Result<Result<(), Failure>, Box<dyn Any + Send>>;
@@ -58,7 +73,10 @@ type Outcome = Result<Result<(), Failure>, Box<dyn Any + Send>>;
 enum Step {
     Delivered,
     Cancelled,
-    End(Ended),
+    /// Nothing is in the line.
+    Empty,
+    /// The head stays where it is.
+    Stuck(Ended),
 }
 
 impl Core {
@@ -70,7 +88,7 @@ impl Core {
         }
         self.note(|| Entry::DrainBegan { budget });
         let (mut delivered, mut cancelled) = (0, 0);
-        let mut held: Held = None;
+        let mut run = Run::default();
         let ended = loop {
             if self.machine.fault().is_some() {
                 break Ended::Faulted;
@@ -78,13 +96,15 @@ impl Core {
             if delivered + cancelled >= budget {
                 break if self.machine.line().is_empty() { Ended::Empty } else { Ended::More };
             }
-            match self.step(&mut held) {
+            match self.step(&mut run) {
                 Step::Delivered => delivered += 1,
                 Step::Cancelled => cancelled += 1,
-                Step::End(ended) => break ended,
+                Step::Empty => break Ended::Empty,
+                Step::Stuck(ended) => break ended,
             }
         };
-        self.put_back(held);
+        self.end_run(&mut run);
+        self.put_back(&mut run);
         self.machine.end_drain();
         self.note(|| Entry::DrainEnded { delivered, cancelled });
         self.drained(delivered, cancelled, ended)
@@ -94,15 +114,122 @@ impl Core {
         Drained { delivered, cancelled, left: self.machine.line().len(), ended }
     }
 
-    fn put_back(&mut self, held: Held) {
-        if let Some((at, payload)) = held {
-            self.payloads.put(at, payload);
+    /// Opens the frame of a root, unless it is open.
+    #[inline(always)]
+    fn begin_run(&mut self, run: &mut Run, root: Root) {
+        if run.root.as_ref().is_none_or(|(open, _)| *open != root) {
+            self.end_run(run);
+            self.machine.begin_run(root);
+            run.root = Some((root, ambient::enter(self.shared.bus, Some(root))));
         }
     }
 
-    #[inline]
-    fn step(&mut self, held: &mut Held) -> Step {
-        let Some((_, &slot, stage)) = self.machine.head() else { return Step::End(Ended::Empty) };
+    /// Closes the frame that is open.
+    fn end_run(&mut self, run: &mut Run) {
+        if let Some((_, around)) = run.root.take() {
+            drop(around);
+            let freed = self.machine.end_run();
+            self.on_freed(freed);
+        }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, run: &mut Run) -> Step {
+        let Some((id, slot, stage)) = self.machine.head() else { return Step::Empty };
+        if slot.at == ALONE {
+            let slot = *slot;
+            return self.step_by_rule(id, slot, stage, run);
+        }
+        let (at, place, root, key) = (slot.at as usize, slot.payload, slot.root, slot.key);
+        if run.payload.is_none() || run.place != place {
+            self.change_payload(run, place);
+        }
+        let Some(list) = &run.list else { return Step::Empty };
+        let (recipient, version) = (list.recipients[at], list.version);
+        if let Some(method) = recipient.direct
+            && version == self.subscriptions.version()
+            && !self.machine.is_spent(root)
+            && self.journal.is_none()
+        {
+            return self.deliver_direct(id, run, (root, key), &recipient, method);
+        }
+        self.step_in_row(id, run, &recipient)
+    }
+
+    /// A slot of a row, when something about its recipient has to be looked at.
+    #[inline(never)]
+    fn step_in_row(&mut self, id: SlotId, run: &mut Run, recipient: &Recipient) -> Step {
+        let Some((slot, stage)) = self.machine.line().slot(id) else { return Step::Empty };
+        let Recipient { target, subscription, serial, .. } = *recipient;
+        self.step_by_rule(id, Slot { target, subscription, serial, ..*slot }, stage, run)
+    }
+
+    /// Nothing has changed since the event arrived, so nothing is to be judged: the component runs, in the same run,
+    /// subscribed, without maintenance.
+    #[inline(always)]
+    fn deliver_direct(
+        &mut self,
+        id: SlotId,
+        run: &mut Run,
+        (root, key): (Root, Key),
+        recipient: &Recipient,
+        method: Method,
+    ) -> Step {
+        let component = recipient.target.component;
+        let object = self.cells[component as usize].object.take();
+        let (Some(mut object), Some(payload)) = (object, run.payload.take()) else {
+            return self.step_in_row(id, run, recipient);
+        };
+        self.begin_run(run, root);
+        self.machine.take(id);
+        self.trail[(self.counts.deliveries % self.trail.len() as u64) as usize] = run.topic;
+        let mut ctx = Context::new(self, component, run.topic);
+        let outcome = catch_unwind(AssertUnwindSafe(|| method(object.as_mut(), &mut ctx, payload.event())));
+        run.payload = Some(payload);
+        self.bring_home(component, recipient.target.registration, object);
+        if !matches!(outcome, Ok(Ok(()))) {
+            self.on_bad_direct(run.topic, (root, key), recipient, outcome);
+        }
+        if self.payloads.release(run.place) {
+            self.drop_payload(run.place, Some((component, key)), run);
+        }
+        self.end_delivered(run, root)
+    }
+
+    #[cold]
+    fn on_bad_direct(
+        &mut self,
+        topic: u32,
+        (root, key): (Root, Key),
+        recipient: &Recipient,
+        outcome: Outcome,
+    ) {
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(failure)) => self.on_failed(recipient.target.component, topic, &failure),
+            Err(panic) => {
+                let detail = format!("a callback panicked: {}", panic_text(&*panic));
+                let component = Some(recipient.target.component);
+                self.fault(FaultKind::Panicked, component, topic, Some(key), Some(root), detail);
+            }
+        }
+    }
+
+    /// What every delivery ends with, after the destructor of its capture.
+    #[inline(always)]
+    fn end_delivered(&mut self, run: &mut Run, root: Root) -> Step {
+        self.settle_owed();
+        self.counts.deliveries += 1;
+        self.machine.end_slot(root, true);
+        if !self.requests.is_empty() {
+            self.end_run(run);
+            self.serve_requests();
+        }
+        Step::Delivered
+    }
+
+    /// Judges a slot by the table of `machines/bus/drain.rs`, and does as it says.
+    fn step_by_rule(&mut self, id: SlotId, slot: Slot, stage: Stage, run: &mut Run) -> Step {
         let subscription = self.subscriptions.live(slot.subscription, slot.serial);
         let cell = &self.cells[slot.target.component as usize];
         let standing = Standing {
@@ -114,32 +241,34 @@ impl Core {
             busy: cell.foreign || cell.object.is_none(),
         };
         match judge(stage, &slot.target, &standing, self.machine.is_spent(slot.root)) {
-            Verdict::Wait => Step::End(Ended::Reserved),
-            Verdict::Cancel => self.cancel(held),
-            Verdict::Runaway => self.runaway(&slot),
-            Verdict::Busy => match self.ask_busy(&slot) {
-                Some(busy) => self.busy(&slot, busy),
-                None => self.deliver(&slot, held, standing.run != 0 && standing.run == slot.target.run),
+            Verdict::Deliver { author } => self.deliver(id, &slot, run, author),
+            Verdict::Cancel => self.cancel(id, &slot, run),
+            Verdict::Wait => Step::Stuck(Ended::Reserved),
+            Verdict::Runaway => Step::Stuck(self.runaway(&slot)),
+            Verdict::Busy => match self.ask(slot.target.component) {
+                Some(busy) => Step::Stuck(self.busy(&slot, busy)),
+                None => {
+                    let author = standing.run != 0 && slot.target.run == standing.run;
+                    self.deliver(id, &slot, run, author)
+                }
             },
-            Verdict::Deliver { author } => self.deliver(&slot, held, author),
         }
     }
 
-    #[cold]
-    fn runaway(&mut self, slot: &Slot) -> Step {
+    fn runaway(&mut self, slot: &Slot) -> Ended {
         let limit = self.machine.limits().deliveries;
         let detail = format!(
             "the root has paid for {limit} deliveries, its limit; topics in turn: {}",
             self.repeating()
         );
         self.fault_at(FaultKind::Runaway, slot, self.payloads.topic(slot.payload), detail);
-        Step::End(Ended::Faulted)
+        Ended::Faulted
     }
 
-    /// Asks a foreign component who holds it; a native one that is out is held here.
+    /// Asks a component who holds it; a native one that is out is held here.
     #[cold]
-    fn ask_busy(&mut self, slot: &Slot) -> Option<Busy> {
-        match &mut self.cells[slot.target.component as usize].object {
+    fn ask(&mut self, component: u32) -> Option<Busy> {
+        match &mut self.cells[component as usize].object {
             Some(object) => match catch_unwind(AssertUnwindSafe(|| object.busy())) {
                 Ok(busy) => busy,
                 Err(_) => Some(Busy::Here),
@@ -148,10 +277,9 @@ impl Core {
         }
     }
 
-    #[cold]
-    fn busy(&mut self, slot: &Slot, busy: Busy) -> Step {
+    fn busy(&mut self, slot: &Slot, busy: Busy) -> Ended {
         if !self.machine.on_busy(busy) {
-            return Step::End(Ended::Busy(self.name(slot.target.component)));
+            return Ended::Busy(self.name(slot.target.component));
         }
         let detail = match busy {
             Busy::Here => "the head of the queue is busy and nothing on this thread can free it".into(),
@@ -163,67 +291,72 @@ impl Core {
             }
         };
         self.fault_at(FaultKind::Stalled, slot, self.payloads.topic(slot.payload), detail);
-        Step::End(Ended::Faulted)
+        Ended::Faulted
     }
 
     /// Takes the head out and drops its capture under its root.
     #[cold]
-    fn cancel(&mut self, held: &mut Held) -> Step {
-        let Some(slot) = self.machine.begin_delivery() else { return Step::End(Ended::Empty) };
+    fn cancel(&mut self, id: SlotId, slot: &Slot, run: &mut Run) -> Step {
+        self.begin_run(run, slot.root);
+        self.machine.take(id);
         self.note(|| Entry::Cancelled {
             publication: slot.key.publication.0,
             admission: slot.key.admission.0,
         });
         self.counts.cancelled += 1;
-        self.release_payload(&slot, held);
+        self.release_payload(slot, run);
         self.settle_owed();
-        let freed = self.machine.end_delivery(false);
-        self.on_freed(freed);
+        self.machine.end_slot(slot.root, false);
         Step::Cancelled
     }
 
-    #[inline]
-    fn deliver(&mut self, slot: &Slot, held: &mut Held, author: bool) -> Step {
-        if held.as_ref().is_none_or(|(at, _)| *at != slot.payload) {
-            let payload = self.payloads.take(slot.payload);
-            let before = std::mem::replace(held, payload.map(|payload| (slot.payload, payload)));
-            self.put_back(before);
-        }
-        let topic = self.payloads.topic(slot.payload);
+    fn deliver(&mut self, id: SlotId, slot: &Slot, run: &mut Run, author: bool) -> Step {
         let component = slot.target.component;
-        let object = self.cells[component as usize].object.take();
-        let (Some((_, payload)), Some(mut object)) = (held.as_ref(), object) else {
-            // A ready slot has its capture, and judge has seen the component at home.
-            return self.cancel(held);
-        };
-        let _ = self.machine.begin_delivery();
-        self.trail[(self.counts.deliveries % self.trail.len() as u64) as usize] = topic;
-        if self.journal.is_some() {
-            self.note_delivered(slot, topic, payload.as_ref(), author);
+        if run.payload.is_none() || run.place != slot.payload {
+            self.change_payload(run, slot.payload);
         }
-        let around = ambient::enter(self.shared.bus, Some(slot.root));
-        let outcome = self.call(object.as_mut(), slot, topic, payload.as_ref(), author);
+        let object = self.cells[component as usize].object.take();
+        let (Some(payload), Some(mut object)) = (run.payload.take(), object) else {
+            // A ready slot has its capture, and judge has seen the component at home.
+            return self.cancel(id, slot, run);
+        };
+        self.begin_run(run, slot.root);
+        self.machine.take(id);
+        self.trail[(self.counts.deliveries % self.trail.len() as u64) as usize] = run.topic;
+        if self.journal.is_some() {
+            self.note_delivered(slot, run.topic, payload.as_ref(), author);
+        }
+        let outcome = self.call(object.as_mut(), slot, run.topic, payload.as_ref(), author);
+        run.payload = Some(payload);
         self.bring_home(component, slot.target.registration, object);
         if !matches!(outcome, Ok(Ok(()))) {
-            self.on_bad_outcome(slot, topic, &outcome);
+            self.on_bad_outcome(slot, run.topic, &outcome);
         }
         if self.journal.is_some() {
             self.note_returned(slot, &outcome);
         }
-        self.release_payload(slot, held);
-        self.settle_owed();
-        drop(around);
-        self.counts.deliveries += 1;
-        let freed = self.machine.end_delivery(true);
-        self.on_freed(freed);
-        if !self.requests.is_empty() {
-            self.serve_requests();
+        self.release_payload(slot, run);
+        self.end_delivered(run, slot.root)
+    }
+
+    /// Puts the capture of the slots before back, and takes out that of the slots to come.
+    fn change_payload(&mut self, run: &mut Run, place: u32) {
+        self.put_back(run);
+        run.payload = self.payloads.take(place);
+        run.list = self.payloads.take_list(place);
+        run.place = place;
+        run.topic = self.payloads.topic(place);
+    }
+
+    fn put_back(&mut self, run: &mut Run) {
+        if let Some(payload) = run.payload.take() {
+            self.payloads.put(run.place, payload);
+            self.payloads.put_list(run.place, run.list.take());
         }
-        Step::Delivered
     }
 
     /// Runs maintenance and the author's callback.
-    #[inline]
+    #[inline(always)]
     fn call(
         &mut self,
         object: &mut dyn Object,
@@ -259,7 +392,7 @@ impl Core {
     }
 
     /// Puts a component back, unless its place was given to another one meanwhile.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn bring_home(&mut self, component: u32, registration: u32, object: Box<dyn Object>) {
         let cell = &mut self.cells[component as usize];
         if cell.registration == registration && cell.object.is_none() {
@@ -283,8 +416,7 @@ impl Core {
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
-                let during = self.topics.name(topic).map_or_else(|| "a post".into(), Arc::clone);
-                self.on_failure(slot.target.component, &during, failure);
+                self.on_failed(slot.target.component, topic, failure);
             }
             Err(panic) => {
                 let detail = format!("a callback panicked: {}", panic_text(&**panic));
@@ -293,18 +425,27 @@ impl Core {
         }
     }
 
+    #[cold]
+    fn on_failed(&mut self, component: u32, topic: u32, failure: &Failure) {
+        let during = self.topics.name(topic).map_or_else(|| "a post".into(), Arc::clone);
+        self.on_failure(component, &during, failure);
+    }
+
     /// The slot needs its capture no longer; the last one runs the destructor, under the slot's root.
-    #[inline]
-    fn release_payload(&mut self, slot: &Slot, held: &mut Held) {
-        if slot.payload == NONE || !self.payloads.release(slot.payload) {
-            return;
+    fn release_payload(&mut self, slot: &Slot, run: &mut Run) {
+        if slot.payload != NONE && self.payloads.release(slot.payload) {
+            self.drop_payload(slot.payload, Some((slot.target.component, slot.key)), run);
         }
-        let out = held.take_if(|(at, _)| *at == slot.payload).map(|(_, payload)| payload);
-        let done = self.payloads.finish(slot.payload);
+    }
+
+    fn drop_payload(&mut self, place: u32, whose: Option<(u32, Key)>, run: &mut Run) {
+        let out = if run.place == place { run.payload.take() } else { None };
+        if out.is_some() {
+            run.list = None;
+        }
+        let done = self.payloads.finish(place);
         if let Some(payload) = out.or(done.payload) {
-            let around = ambient::enter(self.shared.bus, Some(slot.root));
-            self.clear_block_of(done.kind, done.topic, payload, Some(slot));
-            drop(around);
+            self.clear_block_of(done.kind, done.topic, payload, whose);
         }
         self.machine.give_back(0, done.bytes);
     }
@@ -315,13 +456,19 @@ impl Core {
     }
 
     #[inline]
-    fn clear_block_of(&mut self, kind: u32, topic: u32, mut payload: Box<dyn Payload>, slot: Option<&Slot>) {
+    fn clear_block_of(
+        &mut self,
+        kind: u32,
+        topic: u32,
+        mut payload: Box<dyn Payload>,
+        whose: Option<(u32, Key)>,
+    ) {
         match catch_unwind(AssertUnwindSafe(|| payload.clear())) {
             Ok(()) => self.payloads.recycle(kind, payload),
             Err(panic) => {
                 let detail = format!("the destructor of an event panicked: {}", panic_text(&*panic));
-                let component = slot.map(|slot| slot.target.component);
-                self.fault(FaultKind::Panicked, component, topic, slot.map(|slot| slot.key), None, detail);
+                let (component, key) = whose.unzip();
+                self.fault(FaultKind::Panicked, component, topic, key, None, detail);
             }
         }
     }
@@ -330,7 +477,9 @@ impl Core {
     pub(crate) fn drop_slots(&mut self) {
         for slot in self.machine.detach() {
             self.machine.begin_detached(&slot);
-            self.release_payload(&slot, &mut None);
+            let around = ambient::enter(self.shared.bus, Some(slot.root));
+            self.release_payload(&slot, &mut Run::default());
+            drop(around);
             self.settle_owed();
             let freed = self.machine.end_delivery(false);
             self.on_freed(freed);

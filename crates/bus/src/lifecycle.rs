@@ -94,6 +94,7 @@ impl Core {
     }
 
     fn note_component(&mut self, index: u32) {
+        self.subscriptions.touch();
         let Self { cells, journal, .. } = self;
         let (Some(journal), Some(cell)) = (journal, cells.get(index as usize)) else { return };
         journal.note(|| Entry::Component {
@@ -245,6 +246,7 @@ impl Core {
     }
 
     fn note_life(&mut self, index: u32) {
+        self.subscriptions.touch();
         let Self { cells, journal, .. } = self;
         let (Some(journal), Some(cell)) = (journal, cells.get(index as usize)) else { return };
         journal.note(|| Entry::Life {

@@ -1,8 +1,10 @@
 //! Payloads: one capture a publication, shared by its slots, in blocks that are used again.
 
 use std::any::Any;
+use std::sync::Arc;
 
 use crate::event::Event;
+use crate::topic::Recipient;
 
 /// A block that holds one event of a fixed kind, or nothing.
 pub(crate) trait Payload: Send {
@@ -58,6 +60,15 @@ struct Entry {
     kind: u32,
     /// The topic it was published to.
     topic: u32,
+    /// The recipients of a row of slots, out together with the capture, and the version of their list.
+    list: Option<List>,
+}
+
+/// The recipients of a row of slots.
+pub(crate) struct List {
+    pub(crate) recipients: Arc<[Recipient]>,
+    /// The version of the subscriptions at which they stood as they do in here.
+    pub(crate) version: u64,
 }
 
 /// Empty blocks of one kind that are kept for use.
@@ -113,7 +124,7 @@ impl Payloads {
 
     /// A place for a capture that is still out.
     pub(crate) fn reserve(&mut self, kind: u32, topic: u32, bytes: u64) -> u32 {
-        let entry = Entry { payload: None, slots: 0, bytes, kind, topic };
+        let entry = Entry { payload: None, slots: 0, bytes, kind, topic, list: None };
         match self.free.pop() {
             Some(at) => {
                 self.entries[at as usize] = entry;
@@ -150,6 +161,18 @@ impl Payloads {
         self.entries[at as usize].payload = Some(payload);
     }
 
+    /// Puts the list of a row of slots, or puts it back.
+    #[inline]
+    pub(crate) fn put_list(&mut self, at: u32, list: Option<List>) {
+        self.entries[at as usize].list = list;
+    }
+
+    /// Takes the list out for a delivery.
+    #[inline]
+    pub(crate) fn take_list(&mut self, at: u32) -> Option<List> {
+        self.entries.get_mut(at as usize)?.list.take()
+    }
+
     /// Takes the capture out for a delivery.
     #[inline]
     pub(crate) fn take(&mut self, at: u32) -> Option<Box<dyn Payload>> {
@@ -168,6 +191,7 @@ impl Payloads {
     pub(crate) fn finish(&mut self, at: u32) -> Done {
         self.free.push(at);
         let entry = &mut self.entries[at as usize];
+        entry.list = None;
         Done { payload: entry.payload.take(), bytes: entry.bytes, kind: entry.kind, topic: entry.topic }
     }
 }

@@ -4,15 +4,17 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 
+use turnkeep_machines::bus::charge::Full;
 use turnkeep_machines::bus::dispatch::{Arrival, Publication, Refusal};
-use turnkeep_machines::bus::ordinal::Key;
+use turnkeep_machines::bus::ordinal::{Key, Ordinal};
 
 use crate::ambient;
 use crate::context::Context;
-use crate::core::{Core, NONE, target};
+use crate::core::{Core, NONE};
 use crate::event::{Arrived, Event};
 use crate::fault::{FaultKind, panic_text};
 use crate::log::Entry;
+use crate::payload::List;
 use crate::subscription::Call;
 use crate::topic::{RAW, Recipient};
 
@@ -51,7 +53,7 @@ impl Core {
     #[inline]
     pub(crate) fn publish<E: Event>(&mut self, topic: u32, event: E) {
         let bytes = (size_of::<E>() + event.heap_bytes()) as u64;
-        let recipients = self.topics.recipients(topic, &self.subscriptions);
+        let recipients = self.topics.recipients(topic, &self.subscriptions, &self.cells);
         if recipients.raw {
             let list = recipients.list.clone();
             self.publish_mixed(topic, &list, Source::Owned(event), bytes);
@@ -67,7 +69,7 @@ impl Core {
     /// Publishes an event that the publisher keeps.
     pub(crate) fn publish_ref<E: Event + Clone>(&mut self, topic: u32, event: &E) {
         let bytes = (size_of::<E>() + event.heap_bytes()) as u64;
-        let list = self.topics.recipients(topic, &self.subscriptions).list.clone();
+        let list = self.topics.recipients(topic, &self.subscriptions, &self.cells).list.clone();
         self.publish_mixed(topic, &list, Source::Cloned(event, E::clone), bytes);
     }
 
@@ -85,33 +87,25 @@ impl Core {
         let kind = self.topics.entry(topic).kind;
         let payload = self.payloads.reserve(kind, topic, bytes);
         let before = self.machine.roots().made();
-        let Self { machine, topics, cells, journal, .. } = self;
-        let list = &topics.entry(topic).recipients().list;
-        let mut slots = 0;
-        let mut refused = None;
-        for recipient in list.iter() {
-            let arrival = arrival(
-                target(&cells[recipient.component as usize], recipient.component),
-                payload,
-                recipient,
-            );
-            match machine.admit(publication, arrival, topic) {
-                Ok(key) => {
-                    slots += 1;
-                    if let Some(journal) = journal {
-                        note_admitted(journal, machine, before, key, &arrival, slots == 1, false);
-                    }
+        let list = self.topics.entry(topic).recipients().list.clone();
+        let all = list.len() as u32;
+        let (slots, refused) = match self.machine.admit_row(publication, payload, all, topic) {
+            Ok((first, slots)) => {
+                if self.journal.is_some() {
+                    self.note_row(before, first, slots, payload, &list);
                 }
-                Err(refusal) => {
-                    refused = Some((refusal, list.len() as u64 - u64::from(slots)));
-                    break;
-                }
+                // The limit stopped the row: the next slot is the one that passes it.
+                let full = (slots < all).then_some(Refusal::Full(Full::Units));
+                (slots, full.map(|refusal| (refusal, u64::from(all - slots))))
             }
-        }
+            Err(refusal) => (0, Some((refusal, u64::from(all)))),
+        };
         if slots > 0 {
             self.payloads.hold_for(payload, slots);
             let boxed = self.payloads.boxed(kind, event);
             self.payloads.put(payload, boxed);
+            let list = List { recipients: list, version: self.subscriptions.version() };
+            self.payloads.put_list(payload, Some(list));
         } else {
             self.payloads.finish(payload);
             self.machine.give_back(0, bytes);
@@ -120,6 +114,17 @@ impl Core {
             self.refuse(publication, topic, refusal, count);
         }
         self.close(publication);
+    }
+
+    #[cold]
+    fn note_row(&mut self, before: u64, first: Key, slots: u32, payload: u32, list: &[Recipient]) {
+        let Self { machine, journal, .. } = self;
+        let Some(journal) = journal else { return };
+        for (at, recipient) in (0..slots).zip(list) {
+            let admission = Ordinal(first.admission.0 + u64::from(at));
+            let arrival = arrival(recipient.target, payload, recipient);
+            note_admitted(journal, machine, before, Key { admission, ..first }, &arrival, at == 0, false);
+        }
     }
 
     /// Raw callables among the recipients, or an event that is cloned: foreign code runs in between.
@@ -137,7 +142,7 @@ impl Core {
             if self.subscriptions.live(recipient.subscription, recipient.serial).is_none() {
                 continue;
             }
-            if recipient.component == RAW {
+            if recipient.target.component == RAW {
                 self.call_raw(publication, topic, recipient, &Arrived::new("", E::NAME, capture.event()));
             } else if let Err(panic) = self.admit_one(publication, topic, recipient, &mut capture) {
                 // The clone panicked: the publication ends, the fault is latched, the publisher learns of it.
@@ -162,7 +167,7 @@ impl Core {
     ) -> Result<(), Box<dyn Any + Send>> {
         let before = self.machine.roots().made();
         let granted = capture.place(self).and_then(|payload| {
-            let arrival = arrival(self.target(recipient.component), payload, recipient);
+            let arrival = arrival(self.target(recipient.target.component), payload, recipient);
             let reserved = self.machine.reserve(publication, arrival, topic);
             reserved.map(|(slot, key)| (slot, key, arrival))
         });
@@ -217,10 +222,10 @@ impl Core {
         if let Refusal::Full(full) = refusal {
             let limits = self.machine.limits();
             let detail = match full {
-                turnkeep_machines::bus::charge::Full::Units => {
+                Full::Units => {
                     format!("{} units are retained, which is the limit", limits.units)
                 }
-                turnkeep_machines::bus::charge::Full::Bytes => {
+                Full::Bytes => {
                     format!(
                         "the request would pass {} bytes of known storage, which is the limit",
                         limits.bytes
@@ -232,7 +237,7 @@ impl Core {
     }
 }
 
-#[inline]
+#[inline(always)]
 fn arrival(target: turnkeep_machines::bus::line::Target, payload: u32, recipient: &Recipient) -> Arrival {
     Arrival { target, payload, subscription: recipient.subscription, serial: recipient.serial }
 }

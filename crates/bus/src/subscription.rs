@@ -72,7 +72,7 @@ struct Place {
 pub(crate) struct Subscriptions {
     places: Vec<Place>,
     free: Vec<u32>,
-    /// Rises with each change that a topic's list depends on.
+    /// Rises with each change that a topic's list depends on: of subscriptions, registrations and lives.
     version: u64,
     /// The order of the newest subscription.
     last: u64,
@@ -185,6 +185,11 @@ impl Subscriptions {
     #[inline]
     pub(crate) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// A component stands otherwise than before: lists that were made are void.
+    pub(crate) fn touch(&mut self) {
+        self.version += 1;
     }
 
     pub(crate) fn wild(&self) -> &[u32] {

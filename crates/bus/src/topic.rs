@@ -6,8 +6,10 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use hashbrown::HashMap;
+use turnkeep_machines::bus::line::Target;
 
-use crate::subscription::{Subscription, Subscriptions};
+use crate::component::{Cell, Maintenance};
+use crate::subscription::{Call, Method, Subscription, Subscriptions};
 
 /// A topic for events of one kind, as [`Context::topic`](crate::Context::topic) gives it.
 pub struct Topic<E> {
@@ -114,13 +116,16 @@ pub(crate) fn check(name: &str) -> Result<(), TopicError> {
     if is_name(name) { Ok(()) } else { Err(TopicError::Name { name: name.into() }) }
 }
 
-/// One who receives what is published to a topic.
-#[derive(Clone, Copy, Debug)]
+/// One who receives what is published to a topic, as it stands while the list is valid.
+#[derive(Clone, Copy)]
 pub(crate) struct Recipient {
     pub(crate) subscription: u32,
     pub(crate) serial: u32,
-    /// The component's place; `RAW` for a raw callable.
-    pub(crate) component: u32,
+    /// The component's place, registration, generation and run; the place is `RAW` for a raw callable.
+    pub(crate) target: Target,
+    /// The author's method, if the component is a native one that runs and has no maintenance: nothing else is to be
+    /// looked at then.
+    pub(crate) direct: Option<Method>,
 }
 
 pub(crate) const RAW: u32 = u32::MAX;
@@ -211,14 +216,19 @@ impl Topics {
 
     /// The recipients as they are now; the list is made again only after a change of subscriptions.
     #[inline]
-    pub(crate) fn recipients(&mut self, at: u32, subscriptions: &Subscriptions) -> &Recipients {
+    pub(crate) fn recipients(
+        &mut self,
+        at: u32,
+        subscriptions: &Subscriptions,
+        cells: &[Cell],
+    ) -> &Recipients {
         if self.entries[at as usize].version != subscriptions.version() {
-            self.rebuild(at, subscriptions);
+            self.rebuild(at, subscriptions, cells);
         }
         &self.entries[at as usize].recipients
     }
 
-    fn rebuild(&mut self, at: u32, subscriptions: &Subscriptions) {
+    fn rebuild(&mut self, at: u32, subscriptions: &Subscriptions, cells: &[Cell]) {
         let entry = &mut self.entries[at as usize];
         let wild = subscriptions.wild().iter().copied();
         let wild = wild.filter(|&sub| matches(subscriptions.pattern(sub), &entry.name));
@@ -229,17 +239,29 @@ impl Topics {
             }
         }
         found.sort_by_key(|(subscription, _)| (std::cmp::Reverse(subscription.priority), subscription.order));
-        let recipient = |&(found, subscription): &(&Subscription, u32)| Recipient {
-            subscription,
-            serial: found.serial,
-            component: found.component(),
-        };
+        let recipient = |&(found, subscription): &(&Subscription, u32)| recipient(found, subscription, cells);
         let list: Arc<[Recipient]> = found.iter().map(recipient).collect();
-        let raw = list.iter().any(|recipient| recipient.component == RAW);
-        let canonical = list.iter().any(|recipient| recipient.component != RAW);
+        let raw = list.iter().any(|recipient| recipient.target.component == RAW);
+        let canonical = list.iter().any(|recipient| recipient.target.component != RAW);
         entry.recipients = Recipients { list, raw, canonical };
         entry.version = subscriptions.version();
     }
+}
+
+fn recipient(found: &Subscription, subscription: u32, cells: &[Cell]) -> Recipient {
+    let component = found.component();
+    let raw = Target { component, registration: 0, generation: 0, run: 0 };
+    let (target, direct) = cells.get(component as usize).map_or((raw, None), |cell| {
+        let target = crate::core::target(cell, component);
+        let direct = match found.call {
+            Call::Method(_, method) if target.run != 0 && cell.maintenance == Maintenance::None => {
+                Some(method)
+            }
+            _ => None,
+        };
+        (target, direct)
+    });
+    Recipient { subscription, serial: found.serial, target, direct }
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! |---|---|
 //! | a publication | `open_publication`, `admit`, `reserve`, `close_publication` |
 //! | a reservation | `fill`, `abandon` |
-//! | a drain | `begin_drain`, `head`, `begin_delivery`, `end_delivery`, `end_drain` |
+//! | a drain | `begin_drain`, `head`, `begin_run`, `take`, `end_slot`, `end_run`, `end_drain` |
 //! | a command | `send_command`, `begin_command`, `end_command`, `drop_command` |
 //! | retained work | `retain`, `grow`, `let_go`, `begin_chain`, `end_chain` |
 //! | payloads and other storage | `take_bytes`, `give_back_bytes` |
@@ -29,7 +29,7 @@ use super::charge::{Charge, Full, Limits};
 use super::drain::{Alive, Hindrance, Phase, Stall};
 use super::fault::Latch;
 use super::frame::{Frames, Kind};
-use super::line::{BucketId, Line, Slot, SlotId, Target};
+use super::line::{ALONE, BucketId, Line, Slot, SlotId, Target};
 use super::ordinal::{Key, Ordinal, Ordinals};
 use super::reservation::Stage;
 use super::root::{Freed, Root, Roots};
@@ -131,7 +131,7 @@ impl<F> Dispatch<F> {
     /// # Errors
     ///
     /// A fault, a teardown, or a limit; nothing has changed then.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&mut self, to: Publication, arrival: Arrival, origin: u32) -> Result<Key, Refusal> {
         self.place(to, arrival, origin, Stage::Ready).map(|(_, key)| key)
     }
@@ -150,7 +150,7 @@ impl<F> Dispatch<F> {
         self.place(to, arrival, origin, Stage::Reserved)
     }
 
-    #[inline]
+    #[inline(always)]
     fn place(
         &mut self,
         to: Publication,
@@ -171,8 +171,41 @@ impl<F> Dispatch<F> {
         self.roots.hold(root);
         let key = Key { publication: to.ordinal, admission: self.ordinals.take() };
         let Arrival { target, payload, subscription, serial } = arrival;
-        let slot = Slot { key, target, root, payload, subscription, serial };
+        let slot = Slot { key, target, root, payload, subscription, serial, at: ALONE, count: 1 };
         Ok((self.line.admit(to.bucket, slot, stage), key))
+    }
+
+    /// Admits a row of slots whose capture is there, for the first `count` recipients of a list that the driver keeps
+    /// with the capture; how many were admitted, and the key of the first. The rest met a limit.
+    ///
+    /// # Errors
+    ///
+    /// As [`admit`](Self::admit), if not even the first was admitted.
+    #[inline]
+    pub fn admit_row(
+        &mut self,
+        to: Publication,
+        payload: u32,
+        count: u32,
+        origin: u32,
+    ) -> Result<(Key, u32), Refusal> {
+        self.accepts()?;
+        let growth = self.line.growth();
+        let count = count.min(self.limits.units.saturating_sub(self.charge.units()).max(1));
+        self.charge.take(&self.limits, count, growth).map_err(Refusal::Full)?;
+        let root = match self.need_root(origin) {
+            Ok(root) => root,
+            Err(full) => {
+                self.charge.give_back(count, growth);
+                return Err(Refusal::Full(full));
+            }
+        };
+        self.roots.hold_for(root, count);
+        let key = Key { publication: to.ordinal, admission: self.ordinals.take_many(count) };
+        let target = Target { component: 0, registration: 0, generation: 0, run: 0 };
+        let slot = Slot { key, target, root, payload, subscription: 0, serial: 0, at: 0, count };
+        self.line.admit(to.bucket, slot, Stage::Ready);
+        Ok((key, count))
     }
 
     /// Whether anything may be admitted.
@@ -180,7 +213,7 @@ impl<F> Dispatch<F> {
     /// # Errors
     ///
     /// A fault is latched, or the bus is being torn down.
-    #[inline]
+    #[inline(always)]
     pub fn accepts(&self) -> Result<(), Refusal> {
         if self.latch.is_set() {
             return Err(Refusal::Faulted);
@@ -193,7 +226,7 @@ impl<F> Dispatch<F> {
 
     /// The active root, or a new one for the open frames that have none; with no frame open nobody holds it yet,
     /// so the caller must.
-    #[inline]
+    #[inline(always)]
     fn need_root(&mut self, origin: u32) -> Result<Root, Full> {
         match self.frames.active() {
             Some(root) => Ok(root),
@@ -201,6 +234,7 @@ impl<F> Dispatch<F> {
         }
     }
 
+    #[cold]
     fn make_root(&mut self, origin: u32) -> Result<Root, Full> {
         let growth = self.roots.growth();
         self.charge.take(&self.limits, 0, growth)?;
@@ -261,22 +295,47 @@ impl<F> Dispatch<F> {
     }
 
     /// Takes the head out and opens its frame; what is done until the end runs under its root (KEEP-3).
-    #[inline]
     pub fn begin_delivery(&mut self) -> Option<Slot> {
-        let slot = self.line.take_head()?;
-        self.frames.open_under(Kind::Delivery, Some(slot.root));
+        let (id, &slot, _) = self.line.head()?;
+        self.begin_run(slot.root);
+        self.take(id);
         Some(slot)
     }
 
     /// Ends the delivery, or the cancellation, of the slot that was taken last; `counts` if its root pays.
-    #[inline]
     #[must_use]
     pub fn end_delivery(&mut self, counts: bool) -> Option<Freed> {
-        if counts && let Some(root) = self.frames.active() {
-            self.roots.charge_delivery(root);
+        if let Some(root) = self.frames.active() {
+            self.end_slot(root, counts);
         }
+        self.end_run()
+    }
+
+    /// Opens the frame for slots of one root that are delivered one after another.
+    #[inline]
+    pub fn begin_run(&mut self, root: Root) {
+        self.roots.hold(root);
+        self.frames.open_under(Kind::Delivery, Some(root));
+    }
+
+    /// Takes the head out, which [`head`](Self::head) has just shown, inside a run of its root.
+    #[inline(always)]
+    pub fn take(&mut self, id: SlotId) {
+        self.line.take(id);
+    }
+
+    /// Ends the slot that was taken last; `counts` if its root pays.
+    #[inline(always)]
+    pub fn end_slot(&mut self, root: Root, counts: bool) {
+        self.roots.settle(root, counts);
         self.charge.give_back(1, 0);
         self.stall.on_progress();
+    }
+
+    /// Ends the run; its root may end with it.
+    #[inline]
+    #[must_use]
+    pub fn end_run(&mut self) -> Option<Freed> {
         self.close_frame(Kind::Delivery)
     }
 
@@ -498,7 +557,7 @@ impl<F> Dispatch<F> {
 
     /// Opens the frame in which the capture of a detached slot is dropped.
     pub fn begin_detached(&mut self, slot: &Slot) {
-        self.frames.open_under(Kind::Delivery, Some(slot.root));
+        self.begin_run(slot.root);
     }
 
     /// Ends the teardown: storage is given up and the fault forgotten, so that the bus may be used again.

@@ -56,7 +56,14 @@ pub struct Slot {
     pub subscription: u32,
     /// Which use of that subscription's place.
     pub serial: u32,
+    /// Where it stands in the driver's list of recipients; [`ALONE`] if target and subscription are those above.
+    pub at: u32,
+    /// How many slots, with rising admission ordinals and places in the list, stand here in one.
+    pub count: u32,
 }
+
+/// The slot is in no list.
+pub const ALONE: u32 = u32::MAX;
 
 /// A slot's place in the slab.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -186,7 +193,7 @@ impl Line {
     }
 
     /// Puts a slot behind the others of its publication.
-    #[inline]
+    #[inline(always)]
     pub fn admit(&mut self, bucket: BucketId, slot: Slot, stage: Stage) -> SlotId {
         let node = Node { slot, stage, next: NONE, bucket: bucket.0 };
         let at = if self.free_node == NONE {
@@ -199,7 +206,22 @@ impl Line {
             let at = self.free_node;
             let place = &mut self.nodes[at as usize];
             self.free_node = place.next;
-            *place = node;
+            // Word by word: copied as a block, it would go through memory and wait for it.
+            place.slot.key.publication = node.slot.key.publication;
+            place.slot.key.admission = node.slot.key.admission;
+            place.slot.target.component = node.slot.target.component;
+            place.slot.target.registration = node.slot.target.registration;
+            place.slot.target.generation = node.slot.target.generation;
+            place.slot.target.run = node.slot.target.run;
+            place.slot.root = node.slot.root;
+            place.slot.payload = node.slot.payload;
+            place.slot.subscription = node.slot.subscription;
+            place.slot.serial = node.slot.serial;
+            place.slot.at = node.slot.at;
+            place.slot.count = node.slot.count;
+            place.stage = node.stage;
+            place.next = node.next;
+            place.bucket = node.bucket;
             at
         };
         let entry = &mut self.buckets[bucket.0 as usize];
@@ -211,13 +233,13 @@ impl Line {
             last => self.nodes[last as usize].next = at,
         }
         entry.last = at;
-        self.len += 1;
+        self.len += slot.count;
         self.reserved += u32::from(matches!(stage, Stage::Reserved));
         SlotId(at)
     }
 
     /// The slot with the smallest key.
-    #[inline]
+    #[inline(always)]
     #[must_use]
     pub fn head(&self) -> Option<(SlotId, &Slot, Stage)> {
         let mut at = self.head;
@@ -236,9 +258,29 @@ impl Line {
     /// Takes the head out, whatever its stage.
     #[inline]
     pub fn take_head(&mut self) -> Option<Slot> {
-        let (SlotId(at), _, stage) = self.head()?;
+        let (id, &slot, _) = self.head()?;
+        self.take(id);
+        Some(slot)
+    }
+
+    /// Takes the slot out that [`head`](Self::head) has just shown.
+    #[inline(always)]
+    pub fn take(&mut self, SlotId(at): SlotId) {
         let node = &mut self.nodes[at as usize];
-        let (slot, next, bucket) = (node.slot, node.next, node.bucket);
+        let (next, bucket, stage) = (node.next, node.bucket, node.stage);
+        if node.slot.count > 1 {
+            // The next one of the row has come to the head.
+            node.slot.count -= 1;
+            node.slot.key.admission.0 += 1;
+            node.slot.at += 1;
+            self.len -= 1;
+            return;
+        }
+        let first = self.buckets.get(bucket as usize).map(|bucket| bucket.first);
+        if first != Some(at) {
+            self.broken = Some("PUB-1: a slot was taken out that is not the head of its publication");
+            return;
+        }
         node.bucket = NONE;
         node.next = self.free_node;
         self.free_node = at;
@@ -252,7 +294,6 @@ impl Line {
                 self.unlink(bucket);
             }
         }
-        Some(slot)
     }
 
     /// A slot that is in the line.
@@ -346,7 +387,16 @@ mod tests {
     fn slot(publication: u64, admission: u64) -> Slot {
         let key = Key { publication: Ordinal(publication), admission: Ordinal(admission) };
         let target = Target { component: 0, registration: 0, generation: 0, run: 1 };
-        Slot { key, target, root: Roots::default().make(0), payload: 0, subscription: 0, serial: 0 }
+        Slot {
+            key,
+            target,
+            root: Roots::default().make(0),
+            payload: 0,
+            subscription: 0,
+            serial: 0,
+            at: ALONE,
+            count: 1,
+        }
     }
 
     fn keys(mut line: Line) -> Vec<(u64, u64)> {
@@ -387,6 +437,20 @@ mod tests {
         assert_eq!((line.reserved(), line.len()), (0, 1), "the slot stays");
         line.fill(id, 0);
         assert!(line.broken().is_some());
+    }
+
+    #[test]
+    fn pub_4_a_row_of_slots_is_so_many_slots() {
+        let mut line = Line::default();
+        let outer = line.open(Ordinal(1));
+        line.admit(outer, Slot { at: 0, count: 3, ..slot(1, 2) }, Stage::Ready);
+        let nested = line.open(Ordinal(5));
+        line.admit(nested, slot(5, 6), Stage::Ready);
+        line.admit(outer, slot(1, 7), Stage::Ready);
+        assert_eq!(line.len(), 5);
+        line.close(nested);
+        line.close(outer);
+        assert_eq!(keys(line), [(1, 2), (1, 3), (1, 4), (1, 7), (5, 6)]);
     }
 
     /// Every sequence of six requests over two nested publications, beside a set of keys.

@@ -36,6 +36,18 @@ impl Ordinals {
         Ordinal(self.last)
     }
 
+    /// The next `count` numbers, one after another; the first of them.
+    ///
+    /// # Panics
+    ///
+    /// As [`take`](Self::take).
+    #[inline]
+    pub const fn take_many(&mut self, count: u32) -> Ordinal {
+        let first = self.last + 1;
+        self.last += count as u64;
+        Ordinal(first)
+    }
+
     /// The newest number, 0 before the first.
     #[must_use]
     pub const fn last(&self) -> Ordinal {

@@ -123,6 +123,12 @@ impl Roots {
         self.entries[root.0 as usize].holders += 1;
     }
 
+    /// So many more holders.
+    #[inline]
+    pub fn hold_for(&mut self, root: Root, holders: u32) {
+        self.entries[root.0 as usize].holders += holders;
+    }
+
     /// One holder less; the last one frees the root and its counts.
     #[must_use]
     #[inline]
@@ -148,6 +154,18 @@ impl Roots {
     #[inline]
     pub fn charge_delivery(&mut self, root: Root) {
         self.entries[root.0 as usize].deliveries += 1;
+    }
+
+    /// Lets go of a root that somebody else holds as well, and counts a delivery if there was one.
+    #[inline(always)]
+    pub fn settle(&mut self, root: Root, delivered: bool) {
+        let entry = &mut self.entries[root.0 as usize];
+        entry.deliveries += u64::from(delivered);
+        if entry.holders < 2 {
+            self.broken = Some("ROOT-5: the last holder of a root let go of it in passing");
+            return;
+        }
+        entry.holders -= 1;
     }
 
     /// Counts one command.
