@@ -24,7 +24,7 @@ Usage: cargo xtask COMMAND
   clauses               compare docs/contract.md with the names of the tests
   tidy                  look at the files' first lines and lengths
   dependencies          look at which crate depends on which
-  bench turns|idle ...  run a benchmark; further arguments go to it
+  bench turns|idle|bus  run a benchmark; further arguments go to it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
   help                  print this
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
         ["clauses"] => check(clauses::check(&Tree::project())),
         ["tidy"] => check(tidy::check(&Tree::project())),
         ["dependencies"] => check(dependencies::check()),
-        ["bench", name @ ("turns" | "idle"), rest @ ..] => commands::bench(name, rest).run().is_ok(),
+        ["bench", name @ ("turns" | "idle" | "bus"), rest @ ..] => commands::bench(name, rest).run().is_ok(),
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
         other => {
             eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));
