@@ -116,7 +116,9 @@ async fn main() -> Result<(), Failure> {
     let visitors = room.ask(Enter).await?;
     node.quiesce().await?;
     let (sum, batches) = engine.ask(Sum).await?;
-    println!("1,000 ticks came to {sum} in {batches} batches of at most 64; meanwhile {visitors} entered the room");
+    println!(
+        "1,000 ticks came to {sum} in {batches} batches of at most 64; meanwhile {visitors} entered the room"
+    );
     assert_eq!(sum, 500_500);
     assert!(batches >= 1_000 / 64);
     node.shutdown().await?;

@@ -39,7 +39,9 @@ fn main() -> Result<(), Failure> {
     bus.context().publish_to("orders", "order")?;
     println!("the publication has ended; now its callbacks are delivered:");
     bus.settle()?;
-    println!("order came first for both, though audit was published before anybody had it: the order is that of the");
+    println!(
+        "order came first for both, though audit was published before anybody had it: the order is that of the"
+    );
     println!("publications' beginnings, and confirmation began last.");
     let metrics = bus.context().metrics();
     assert_eq!((metrics.deliveries, metrics.roots), (5, 1));

@@ -63,7 +63,9 @@ fn main() {
 }
 
 fn fan_out() {
-    println!("\n| recipients | queued: ns a publication | ns a delivery | plain synchronous: ns a publication | ns a delivery |");
+    println!(
+        "\n| recipients | queued: ns a publication | ns a delivery | plain synchronous: ns a publication | ns a delivery |"
+    );
     println!("|---|---|---|---|---|");
     for recipients in RECIPIENTS {
         let mut bus = Hosted::new(Bus::default());
@@ -81,7 +83,11 @@ fn fan_out() {
         let plain = plain::with(recipients);
         let direct = best(300, calls, |number| plain.publish("bench.topic", black_box(&number)));
         let each = recipients.max(1) as f64;
-        println!("| {recipients} | {queued:.1} | {:.1} | {direct:.1} | {:.1} |", queued / each, direct / each);
+        println!(
+            "| {recipients} | {queued:.1} | {:.1} | {direct:.1} | {:.1} |",
+            queued / each,
+            direct / each
+        );
     }
 }
 
@@ -95,7 +101,10 @@ fn chains() {
         bus.context().publish(topic, 999);
         black_box(bus.boundary().drain(u32::MAX));
     });
-    println!("\nnested chain of 1,000 publications: {:.1} ns a publication with its delivery", whole / 1000.0);
+    println!(
+        "\nnested chain of 1,000 publications: {:.1} ns a publication with its delivery",
+        whole / 1000.0
+    );
 }
 
 /// A recipient that comes after so many nested publications of the same scope.
@@ -145,7 +154,15 @@ fn bar(symbol: &Symbol, number: u64) -> Bar {
     };
     let time_ns = (number + 1) * 60_000_000_000;
     let volume = Quantity::ONE;
-    Bar { symbol: symbol.clone(), time_ns, open: price(1), high: price(9), low: price(-9), close: price(0), volume }
+    Bar {
+        symbol: symbol.clone(),
+        time_ns,
+        open: price(1),
+        high: price(9),
+        low: price(-9),
+        close: price(0),
+        volume,
+    }
 }
 
 fn trading() {
