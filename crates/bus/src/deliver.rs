@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use turnkeep_machines::bus::drain::{Busy, Hindrance, Standing, Verdict, judge};
 use turnkeep_machines::bus::line::{ALONE, Slot, SlotId};
-use turnkeep_machines::bus::ordinal::Key;
+use turnkeep_machines::bus::ordinal::{Key, Ordinal};
 use turnkeep_machines::bus::reservation::Stage;
 use turnkeep_machines::bus::root::Root;
 
@@ -18,7 +18,7 @@ use crate::event::Arrived;
 use crate::fault::{FaultKind, panic_text};
 use crate::log::Entry;
 use crate::payload::{List, Payload};
-use crate::subscription::{Call, Method};
+use crate::subscription::Call;
 use crate::topic::Recipient;
 
 /// Why a drain has ended.
@@ -71,7 +71,8 @@ type Outcome = Result<Result<(), Failure>, Box<dyn Any + Send>>;
 
 /// What to do after one slot.
 enum Step {
-    Delivered,
+    /// So many, one after the other.
+    Delivered(u32),
     Cancelled,
     /// Nothing is in the line.
     Empty,
@@ -96,8 +97,8 @@ impl Core {
             if delivered + cancelled >= budget {
                 break if self.machine.line().is_empty() { Ended::Empty } else { Ended::More };
             }
-            match self.step(&mut run) {
-                Step::Delivered => delivered += 1,
+            match self.step(&mut run, budget - delivered - cancelled) {
+                Step::Delivered(slots) => delivered += slots,
                 Step::Cancelled => cancelled += 1,
                 Step::Empty => break Ended::Empty,
                 Step::Stuck(ended) => break ended,
@@ -134,26 +135,24 @@ impl Core {
     }
 
     #[inline(always)]
-    fn step(&mut self, run: &mut Run) -> Step {
+    fn step(&mut self, run: &mut Run, left: u32) -> Step {
         let Some((id, slot, stage)) = self.machine.head() else { return Step::Empty };
         if slot.at == ALONE {
             let slot = *slot;
             return self.step_by_rule(id, slot, stage, run);
         }
-        let (at, place, root, key) = (slot.at as usize, slot.payload, slot.root, slot.key);
+        let (slot, place) = (*slot, slot.payload);
         if run.payload.is_none() || run.place != place {
             self.change_payload(run, place);
         }
-        let Some(list) = &run.list else { return Step::Empty };
-        let (recipient, version) = (list.recipients[at], list.version);
-        if let Some(method) = recipient.direct
-            && version == self.subscriptions.version()
-            && !self.machine.is_spent(root)
-            && self.journal.is_none()
-        {
-            return self.deliver_direct(id, run, (root, key), &recipient, method);
+        let Some(list) = run.list.take() else { return Step::Empty };
+        let delivered = self.deliver_row(id, &slot, run, &list, left);
+        // The capture may have gone with its last slot, and the list is worth nothing then.
+        let recipient = list.recipients[slot.at as usize];
+        if run.payload.is_some() {
+            run.list = Some(list);
         }
-        self.step_in_row(id, run, &recipient)
+        if delivered == 0 { self.step_in_row(id, run, &recipient) } else { Step::Delivered(delivered) }
     }
 
     /// A slot of a row, when something about its recipient has to be looked at.
@@ -164,36 +163,52 @@ impl Core {
         self.step_by_rule(id, Slot { target, subscription, serial, ..*slot }, stage, run)
     }
 
-    /// Nothing has changed since the event arrived, so nothing is to be judged: the component runs, in the same run,
-    /// subscribed, without maintenance.
+    /// Delivers from the head of a row for as long as nothing has changed since the event arrived: then nothing is to
+    /// be judged, for the components run, in the same run, subscribed, without maintenance. How many slots those were.
     #[inline(always)]
-    fn deliver_direct(
-        &mut self,
-        id: SlotId,
-        run: &mut Run,
-        (root, key): (Root, Key),
-        recipient: &Recipient,
-        method: Method,
-    ) -> Step {
-        let component = recipient.target.component;
-        let object = self.cells[component as usize].object.take();
-        let (Some(mut object), Some(payload)) = (object, run.payload.take()) else {
-            return self.step_in_row(id, run, recipient);
-        };
-        self.begin_run(run, root);
-        self.machine.take(id);
-        self.trail[(self.counts.deliveries % self.trail.len() as u64) as usize] = run.topic;
-        let mut ctx = Context::new(self, component, run.topic);
-        let outcome = catch_unwind(AssertUnwindSafe(|| method(object.as_mut(), &mut ctx, payload.event())));
+    fn deliver_row(&mut self, id: SlotId, slot: &Slot, run: &mut Run, list: &List, left: u32) -> u32 {
+        let Some(payload) = run.payload.take() else { return 0 };
+        let (root, event) = (slot.root, payload.event());
+        let mut delivered = 0;
+        let mut over = false;
+        for recipient in list.recipients[slot.at as usize..].iter().take(slot.count.min(left) as usize) {
+            let component = recipient.target.component;
+            let Some(method) = recipient.direct else { break };
+            let unchanged = list.version == self.subscriptions.version() && self.journal.is_none();
+            if !unchanged || self.machine.is_spent(root) {
+                break;
+            }
+            let Some(mut object) = self.cells[component as usize].object.take() else { break };
+            self.begin_run(run, root);
+            self.machine.take(id);
+            self.trail[(self.counts.deliveries % self.trail.len() as u64) as usize] = run.topic;
+            let mut ctx = Context::new(self, component, run.topic);
+            let outcome = catch_unwind(AssertUnwindSafe(|| method(object.as_mut(), &mut ctx, event)));
+            self.bring_home(component, recipient.target.registration, object);
+            let admission = Ordinal(slot.key.admission.0 + u64::from(delivered));
+            let key = Key { admission, ..slot.key };
+            if !matches!(outcome, Ok(Ok(()))) {
+                self.on_bad_direct(run.topic, (root, key), recipient, outcome);
+            }
+            delivered += 1;
+            over = self.payloads.release(run.place);
+            if over {
+                break;
+            }
+            self.end_delivered(root);
+            if !self.requests.is_empty() || self.machine.fault().is_some() {
+                break;
+            }
+        }
         run.payload = Some(payload);
-        self.bring_home(component, recipient.target.registration, object);
-        if !matches!(outcome, Ok(Ok(()))) {
-            self.on_bad_direct(run.topic, (root, key), recipient, outcome);
+        if over {
+            let last = list.recipients[(slot.at + delivered - 1) as usize].target.component;
+            let admission = Ordinal(slot.key.admission.0 + u64::from(delivered - 1));
+            self.drop_payload(run.place, Some((last, Key { admission, ..slot.key })), run);
+            self.end_delivered(root);
         }
-        if self.payloads.release(run.place) {
-            self.drop_payload(run.place, Some((component, key)), run);
-        }
-        self.end_delivered(run, root)
+        self.serve_after_run(run);
+        delivered
     }
 
     #[cold]
@@ -217,15 +232,19 @@ impl Core {
 
     /// What every delivery ends with, after the destructor of its capture.
     #[inline(always)]
-    fn end_delivered(&mut self, run: &mut Run, root: Root) -> Step {
+    fn end_delivered(&mut self, root: Root) {
         self.settle_owed();
         self.counts.deliveries += 1;
         self.machine.end_slot(root, true);
+    }
+
+    /// Takes the steps in components' lives that callbacks have asked for, under no root of theirs.
+    #[inline(always)]
+    fn serve_after_run(&mut self, run: &mut Run) {
         if !self.requests.is_empty() {
             self.end_run(run);
             self.serve_requests();
         }
-        Step::Delivered
     }
 
     /// Judges a slot by the table of `machines/bus/drain.rs`, and does as it says.
@@ -336,7 +355,9 @@ impl Core {
             self.note_returned(slot, &outcome);
         }
         self.release_payload(slot, run);
-        self.end_delivered(run, slot.root)
+        self.end_delivered(slot.root);
+        self.serve_after_run(run);
+        Step::Delivered(1)
     }
 
     /// Puts the capture of the slots before back, and takes out that of the slots to come.
