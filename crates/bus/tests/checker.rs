@@ -37,7 +37,7 @@ impl Component for Busy {
 impl On<u64> for Busy {
     fn on(&mut self, ctx: &mut Context<'_>, number: &u64) -> Result<(), Failure> {
         if *number > 0 {
-            ctx.publish_to(if number % 2 == 0 { "even" } else { "odd" }, number / 2)?;
+            ctx.publish_to(if number.is_multiple_of(2) { "even" } else { "odd" }, number / 2)?;
         }
         Ok(())
     }
@@ -93,8 +93,7 @@ fn honest() -> Vec<u8> {
     bus.context().publish_to("even", 1_u64).unwrap();
     bus.settle().unwrap();
     bus.flush_log().unwrap();
-    let bytes = bytes.0.lock().unwrap().clone();
-    bytes
+    bytes.0.lock().unwrap().clone()
 }
 
 #[test]

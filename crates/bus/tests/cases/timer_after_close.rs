@@ -175,8 +175,7 @@ fn both(stop_ms: u64) -> [Vec<u64>; 2] {
     }
     while live.batch().unwrap() == turnkeep_bus::Progress::More {}
     drop(sender);
-    let lists = [replayed, lived].map(|times| times.lock().unwrap().clone());
-    lists
+    [replayed, lived].map(|times| times.lock().unwrap().clone())
 }
 
 #[test]

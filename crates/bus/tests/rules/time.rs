@@ -112,10 +112,10 @@ fn lively() -> (Bus, Bytes, Record) {
     let bytes = Bytes::default();
     let bus = Bus::builder().log(bytes.clone()).digest().build();
     let (mut bus, record, id) = bus_with(bus, "S", |ctx, event| {
-        if event.1 % 3 == 0 {
+        if event.1.is_multiple_of(3) {
             ctx.publish_to("y", Say("answer", event.1))?;
         }
-        if event.1 % 5 == 0 {
+        if event.1.is_multiple_of(5) {
             let name = format!("t{}", event.1);
             let at = ctx.now_ns() + 7;
             let _ = ctx.set_timer(&name, alert(at));
