@@ -234,7 +234,7 @@ fn handle<K: Handle<C>, C: Send + 'static>(
     let Some(mut object) = taken else {
         drop(command);
         let failure: Failure = "the handler of the queue is no longer registered".into();
-        core.on_failure(key.index, "a command", &failure);
+        core.on_failure(key, "a command", &failure);
         return Ok(());
     };
     let any: &mut dyn Any = object.as_mut();
@@ -248,7 +248,7 @@ fn handle<K: Handle<C>, C: Send + 'static>(
     match result {
         Ok(Ok(())) => Ok(()),
         Ok(Err(failure)) => {
-            core.on_failure(key.index, "a command", &failure);
+            core.on_failure(key, "a command", &failure);
             Ok(())
         }
         Err(panic) => Err(panic),

@@ -260,10 +260,12 @@ impl Core {
 
     /// What a failed callback leads to.
     #[cold]
-    pub(crate) fn on_failure(&mut self, component: u32, during: &str, failure: &Failure) {
+    pub(crate) fn on_failure(&mut self, key: ComponentKey, during: &str, failure: &Failure) {
+        let component = key.index;
         let Some(cell) = self.cells.get(component as usize) else { return };
-        let led_to = cell.on_failure;
-        let key = ComponentKey { index: component, registration: cell.registration };
+        // A registration that is over has nothing left to fault, and its successor has not failed.
+        let over = !cell.taken || cell.registration != key.registration;
+        let led_to = if over { OnFailure::Report } else { cell.on_failure };
         let text = failure.to_string();
         self.report(FailureReport {
             component: cell.name.clone(),

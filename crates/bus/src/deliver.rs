@@ -5,13 +5,13 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use turnkeep_machines::bus::drain::{Busy, Hindrance, Standing, Verdict, judge};
-use turnkeep_machines::bus::line::{ALONE, Slot, SlotId};
+use turnkeep_machines::bus::line::{ALONE, Slot, SlotId, Target};
 use turnkeep_machines::bus::ordinal::{Key, Ordinal};
 use turnkeep_machines::bus::reservation::Stage;
 use turnkeep_machines::bus::root::Root;
 
 use crate::ambient::{self, Around};
-use crate::component::{Failure, Object};
+use crate::component::{ComponentKey, Failure, Object};
 use crate::context::Context;
 use crate::core::{Core, NONE};
 use crate::event::Arrived;
@@ -221,7 +221,7 @@ impl Core {
     ) {
         match outcome {
             Ok(Ok(())) => {}
-            Ok(Err(failure)) => self.on_failed(recipient.target.component, topic, &failure),
+            Ok(Err(failure)) => self.on_failed(&recipient.target, topic, &failure),
             Err(panic) => {
                 let detail = format!("a callback panicked: {}", panic_text(&*panic));
                 let component = Some(recipient.target.component);
@@ -437,7 +437,7 @@ impl Core {
         match outcome {
             Ok(Ok(())) => {}
             Ok(Err(failure)) => {
-                self.on_failed(slot.target.component, topic, failure);
+                self.on_failed(&slot.target, topic, failure);
             }
             Err(panic) => {
                 let detail = format!("a callback panicked: {}", panic_text(&**panic));
@@ -447,9 +447,10 @@ impl Core {
     }
 
     #[cold]
-    fn on_failed(&mut self, component: u32, topic: u32, failure: &Failure) {
+    fn on_failed(&mut self, target: &Target, topic: u32, failure: &Failure) {
         let during = self.topics.name(topic).map_or_else(|| "a post".into(), Arc::clone);
-        self.on_failure(component, &during, failure);
+        let key = ComponentKey { index: target.component, registration: target.registration };
+        self.on_failure(key, &during, failure);
     }
 
     /// The slot needs its capture no longer; the last one runs the destructor, under the slot's root.

@@ -272,7 +272,7 @@ impl Core {
         match result {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {
-                self.on_failure(key.index, address, &failure);
+                self.on_failure(key, address, &failure);
                 Err(SendError::Failed { address: address.into(), text: failure.to_string() })
             }
             Err(panic) => {

@@ -195,7 +195,7 @@ impl Core {
                     let (during, text) = (during.into(), failure.to_string());
                     self.report(FailureReport { component, during, text, led_to: OnFailure::Report });
                 } else {
-                    self.on_failure(key.index, &during, &failure);
+                    self.on_failure(key, &during, &failure);
                     if self.cells[key.index as usize].on_failure == OnFailure::Report {
                         return false;
                     }

@@ -253,6 +253,24 @@ fn comp_7_b_a_failure_halts_the_bus_or_is_only_reported_as_set() {
 }
 
 #[test]
+fn comp_7_h_a_failure_of_a_replaced_component_does_not_fault_its_successor() {
+    struct Next;
+    impl Component for Next {}
+    let mut stage = Stage::default();
+    stage.player("S", &[("x", 0)], |ctx, _| {
+        let own = ctx.this().ok_or("no component")?;
+        let next = ctx.replace(own, Next)?;
+        ctx.start(next)?;
+        Err("the old one".into())
+    });
+    stage.publish("x", "-");
+    stage.settle();
+    let key = stage.ctx().find("S").unwrap();
+    assert_eq!(stage.ctx().state(key), Some(State::Running));
+    assert_eq!(stage.ctx().failures().next().unwrap().led_to, OnFailure::Report);
+}
+
+#[test]
 fn comp_7_c_a_foreign_components_failure_is_treated_alike() {
     struct Bad;
     impl Foreign for Bad {
