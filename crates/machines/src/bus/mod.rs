@@ -3,7 +3,7 @@
 //! | file | decides |
 //! |---|---|
 //! | [`ordinal`] | the numbers that fix the order |
-//! | [`line`] | which slot is the head, with late recipients in front of nested work |
+//! | [`mod@line`] | which slot is the head, with late recipients in front of nested work |
 //! | [`reservation`] | how a granted place is settled, once |
 //! | [`frame`] | which contexts are open and which root is active |
 //! | [`root`] | who keeps a root alive and what it has paid for |
