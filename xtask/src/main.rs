@@ -25,7 +25,7 @@ Usage: cargo xtask COMMAND
   clauses list          write the names of the tests into the rows of docs/contract.md
   tidy                  look at the files' first lines and lengths
   dependencies          look at which crate depends on which
-  bench turns|idle|relay|timers ...
+  bench turns|idle|relay|timers|bus ...
                         run a benchmark; further arguments go to it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
         ["clauses", "list"] => list_clauses(),
         ["tidy"] => check(tidy::check(&Tree::project())),
         ["dependencies"] => check(dependencies::check()),
-        ["bench", name @ ("turns" | "idle" | "relay" | "timers"), rest @ ..] => {
+        ["bench", name @ ("turns" | "idle" | "relay" | "timers" | "bus"), rest @ ..] => {
             commands::bench(name, rest).run().is_ok()
         }
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod flights;
+mod market;
 
 /// Real jobs on the Turnkeep runtime.
 #[derive(Parser)]
@@ -18,10 +19,13 @@ struct Program {
 enum Command {
     /// Fly a month of real departures: airports are Spots, aircraft are Actors.
     Flights(flights::Options),
+    /// Trade an index through twenty years of daily bars: a moving-average crossover on the ordered bus.
+    Market(market::Options),
 }
 
 fn main() -> ExitCode {
     match Program::parse().command {
         Command::Flights(options) => flights::run(&options),
+        Command::Market(options) => market::run(&options),
     }
 }

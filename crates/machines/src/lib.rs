@@ -17,12 +17,14 @@
 //! | [`topic`] | names of topics, and patterns that match them |
 //! | [`join`] | the steps of one Actor's move |
 //! | [`order`] | which ready gate goes next when one thread runs them all by a seed |
+//! | [`bus`] | the rules of the ordered bus, a folder of machines |
 #![no_std]
 #![forbid(unsafe_code)]
 
 extern crate alloc;
 
 pub mod budget;
+pub mod bus;
 pub mod cycle;
 pub mod defer;
 pub mod gate;

@@ -44,6 +44,7 @@
 //! * Moving an Actor: [`Turn::join`] and [`Turn::defer`].
 //! * Slow work: [`Turn::cpu`], [`Turn::io`]; waiting for it with the gate open: [`Turn::yielding`].
 //! * The node: [`Node`], [`Builder`].
+//! * Callbacks in a fixed order on one thread: [`bus`]; a trading kit on it: [`market`].
 //!
 //! # What goes wrong, and how it is told
 //!
@@ -53,6 +54,16 @@
 
 pub use turnkeep_macros::{HeapSize, Message};
 pub use turnkeep_objects::*;
+
+/// The ordered bus: callbacks in publication order, one at a time, for engines that live on one thread.
+pub mod bus {
+    pub use turnkeep_bus::*;
+}
+
+/// A small trading kit on the ordered bus.
+pub mod market {
+    pub use turnkeep_market::*;
+}
 
 /// What most programs need: `use turnkeep::prelude::*`.
 pub mod prelude {

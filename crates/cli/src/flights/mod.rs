@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 mod compare;
-mod input;
+pub(crate) mod input;
 mod job;
 mod latency;
 mod live;

@@ -124,7 +124,7 @@ pub(crate) struct Excerpt(String);
 const EXCERPT_CHARS_MAX: usize = 40;
 
 impl Excerpt {
-    pub(super) fn of(value: &[u8]) -> Self {
+    pub(crate) fn of(value: &[u8]) -> Self {
         let text = String::from_utf8_lossy(&value[..value.len().min(4 * EXCERPT_CHARS_MAX)]);
         let shown: String = text.chars().take(EXCERPT_CHARS_MAX).collect();
         let more = if shown.len() < value.len() && text.len() > shown.len() { "…" } else { "" };

@@ -9,14 +9,14 @@ use std::sync::Arc;
 use flate2::bufread::MultiGzDecoder;
 
 mod error;
-mod records;
+pub(crate) mod records;
 mod row;
 #[cfg(test)]
 pub(crate) mod samples;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use error::{Fault, InputError};
+pub(crate) use error::{Excerpt, Fault, InputError};
 use records::{Records, Stop};
 use row::Header;
 
@@ -153,6 +153,25 @@ impl Iterator for Reader {
             self.left = 0;
         }
         read.map_err(|fault| InputError { path: self.path.to_path_buf(), fault }).transpose()
+    }
+}
+
+/// The records of any CSV file, plain or gzipped, with the first one read; and whether it was gzipped.
+pub(crate) fn open_records(path: &Path) -> Result<(Records<Box<dyn BufRead + Send>>, bool), Fault> {
+    let (source, gzip) = unpack(open_file(path)?)?;
+    let mut records = Records::new(source);
+    match records.advance() {
+        Ok(true) => Ok((records, gzip)),
+        Ok(false) => Err(Fault::Empty),
+        Err(stop) => Err(stop_fault(stop, gzip, 1)),
+    }
+}
+
+/// What it means that no record could be cut.
+pub(crate) fn stop_fault(stop: Stop, gzip: bool, line: u64) -> Fault {
+    match stop {
+        Stop::TooLong => Fault::RowTooLong { line },
+        Stop::Read(cause) => read_fault(cause, gzip, line),
     }
 }
 

@@ -10,7 +10,7 @@ pub(super) const RECORD_BYTES_MAX: usize = 64 * 1024;
 pub(super) const RECORD_FIELDS_MAX: usize = 1024;
 
 /// A stream of records of which the current one can be looked at.
-pub(super) struct Records<R> {
+pub(crate) struct Records<R> {
     source: R,
     parser: csv_core::Reader,
     /// The current record's fields, one behind the other; refilled by `advance`.
@@ -26,7 +26,7 @@ pub(super) struct Records<R> {
 
 /// Why no record could be cut from the stream.
 #[derive(Debug)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// The record does not fit the buffer.
     TooLong,
     /// The stream itself failed.
@@ -34,7 +34,7 @@ pub(super) enum Stop {
 }
 
 impl<R: BufRead> Records<R> {
-    pub(super) fn new(source: R) -> Self {
+    pub(crate) fn new(source: R) -> Self {
         Self {
             source,
             parser: csv_core::Reader::new(),
@@ -47,7 +47,7 @@ impl<R: BufRead> Records<R> {
     }
 
     /// Moves to the next record; false at the end of the stream.
-    pub(super) fn advance(&mut self) -> Result<bool, Stop> {
+    pub(crate) fn advance(&mut self) -> Result<bool, Stop> {
         self.fields = 0;
         let more = self.skip_blank_lines();
         self.line = self.lines.current;
@@ -55,17 +55,17 @@ impl<R: BufRead> Records<R> {
     }
 
     /// The line on which the current record begins, the first one being 1.
-    pub(super) fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         self.line
     }
 
     /// The number of fields of the current record.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.fields
     }
 
     /// A field of the current record, empty if there is none of that number.
-    pub(super) fn field(&self, index: usize) -> &[u8] {
+    pub(crate) fn field(&self, index: usize) -> &[u8] {
         if index >= self.fields {
             return &[];
         }
