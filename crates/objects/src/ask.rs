@@ -354,7 +354,7 @@ fn conclude<M: Message>(owner: &Arc<Owner>, outcome: Outcome<Answer<M>>) -> Resu
             ErrorKind::Unavailable,
             object,
             ASK,
-            "the object ended before it had answered; whether the request was handled is not known",
+            "the object ended, or was made anew, before it had answered; whether the request was handled is not known",
         ))),
     }
 }

@@ -44,7 +44,8 @@ pub trait Handles<M: Message>: Send + Sized + 'static {
     /// Handles one message in a turn of its own. An ordinary `.await` keeps the gate; `turn.yielding(..)` gives
     /// it up where the context allows.
     ///
-    /// If the caller gives up, the handler still runs to its end (DONE-4). A panic stops the object (ERR-3).
+    /// If the caller gives up, the handler still runs to its end (DONE-4). After a panic the object
+    /// stops, is made anew or goes on, as its type was registered (ERR-3).
     fn handle(
         turn: &mut Turn<'_, Self>,
         message: M,
@@ -225,6 +226,7 @@ fn policy(owner: &Owner) -> PanicPolicy {
 pub(crate) fn after_panic(owner: &Arc<Owner>) -> Ending {
     match policy(owner) {
         PanicPolicy::Keep => Ending::Done,
+        // Here, under the gate, is where all goes that the old state had asked for and that must not meet the new one.
         PanicPolicy::Restart => Ending::Restart { first: (object_of(owner).hooks.restart)(owner) },
         PanicPolicy::Stop => Ending::End { why: Refusal::Panicked },
     }

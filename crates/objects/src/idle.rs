@@ -74,12 +74,11 @@ impl Work for LookWork {
     fn refuse(self, _: &Owner, _: Refusal) {}
 }
 
-/// Whether nothing is accepted, suspended or waiting, and no timer will tick.
+/// Whether nothing is accepted and unfinished (a suspended handler's record is), nobody waits, and no timer will tick.
 fn is_at_rest(owner: &Owner) -> bool {
     let lanes = [Lane::Application, Lane::Lifecycle];
-    owner.suspended() == 0
+    !owner.is_handed_over()
         && object_of(owner).any_timers().is_none_or(Timers::is_empty)
-        && !owner.is_handed_over()
         && lanes.iter().all(|lane| owner.in_use(*lane).records == 0 && owner.waiters(*lane) == 0)
 }
 

@@ -477,6 +477,10 @@ impl Node {
     /// Ends the node within the time it was built with (30 s by default): new work is refused, accepted work is
     /// finished, `on_closing` runs, and what is not done by then is cancelled.
     ///
+    /// Three quarters of the time are for finishing. Then handlers that wait with the gate given up go on with
+    /// `ShuttingDown` (YIELD-9), and from seven eighths on objects are closed though others still work. The report
+    /// says whether anything was cut off, and names some of it (STOP-1).
+    ///
     /// # Errors
     ///
     /// `ShuttingDown` if it is under way already; `InvalidOperation` in a turn of this node, which would wait

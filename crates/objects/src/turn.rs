@@ -88,6 +88,11 @@ impl<T: Any + Send, P> Turn<'_, T, P> {
     ///
     /// The end of the wait is queued behind what is in the Spot's queue then and needs no room (YIELD-6). If
     /// the result is dropped before it ends, the handler simply has the gate when it goes on (YIELD-8).
+    ///
+    /// If the Spot closes meanwhile, or the node's time to drain is over, the wait ends with `ShuttingDown` instead, and
+    /// with `Unavailable` if the unit is [sealed](crate::SpotRef::seal); the handler goes on with that under the gate. A
+    /// yield begun then ends so at once, before anything is submitted (YIELD-9). What was submitted is handled all the
+    /// same, its answer is late.
     pub fn yielding<C: Call>(&mut self, call: C) -> Yielding<'_, C>
     where
         Self: Yields,

@@ -61,9 +61,9 @@ impl Standing {
         self.0.fetch_or(CLOSING, SeqCst);
     }
 
-    /// Handed over from now on.
+    /// Handed over from now on, and not settled: a mark that came after an undo is not of this time.
     pub(crate) fn hand_over(&self) {
-        self.0.fetch_or(HANDING, SeqCst);
+        self.change(|bits| (bits | HANDING) & !SETTLED);
     }
 
     /// Not handed over any more.
@@ -77,11 +77,18 @@ impl Standing {
 
     /// No admission is under way any more.
     pub(crate) fn settle(&self) {
-        self.0.fetch_or(SETTLED, SeqCst);
+        self.change(|bits| if bits & HANDING == 0 { bits } else { bits | SETTLED });
     }
 
     pub(crate) fn is_settled(&self) -> bool {
         self.0.load(SeqCst) & SETTLED != 0
+    }
+
+    fn change(&self, to: impl Fn(u8) -> u8) {
+        let mut bits = self.0.load(SeqCst);
+        while let Err(now) = self.0.compare_exchange(bits, to(bits), SeqCst, SeqCst) {
+            bits = now;
+        }
     }
 
     /// How a yield ends that may go on no longer.

@@ -49,8 +49,8 @@
 //! # What goes wrong, and how it is told
 //!
 //! A runtime error has a [kind](ErrorKind) and a text that says what to do; a refused message comes back with it. A
-//! handler's own error is its own type. A panic in a handler answers its caller, stops that object and nothing
-//! else. (A destructor that panics while a panic is unwinding aborts the process; that is Rust's rule.)
+//! handler's own error is its own type. A panic in a handler answers its caller and stops that object
+//! and nothing else; a type may be [made anew](PanicPolicy) instead. (A destructor that panics while a panic is unwinding aborts the process; that is Rust's rule.)
 
 pub use turnkeep_macros::{HeapSize, Message};
 pub use turnkeep_objects::*;

@@ -369,7 +369,7 @@ fn lane_7_b_a_close_waits_for_an_admission_between_its_decision_and_its_append()
     let gate = made(false);
     let log = Arc::new(Mutex::new(Vec::new()));
     let record = Record::application(0, Note("late", log.clone()));
-    gate.admit_only(&record);
+    gate.admit_only(&record).unwrap();
     gate.try_submit(Record::lifecycle(0, Close(log.clone()))).unwrap();
     slice(gate.clone());
     assert!(gate.is_sealed());
@@ -384,7 +384,7 @@ fn lane_7_c_an_owner_that_is_handed_over_is_settled_when_all_is_appended() {
     let gate = made(false);
     let log = Arc::new(Mutex::new(Vec::new()));
     let record = Record::application(0, Note("late", log.clone()));
-    gate.admit_only(&record);
+    gate.admit_only(&record).unwrap();
     gate.hand_over();
     slice(gate.clone());
     assert!(!gate.is_settled(false), "one is under way");

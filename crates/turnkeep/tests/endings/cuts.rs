@@ -117,13 +117,16 @@ async fn yield_9_d_the_drain_deadline_ends_yields_and_the_node_closes_in_order()
             let state =
                 Room { on_closing: life!(Room, [log], |_turn| log.push("closing")), ..Room::default() };
             let spot = node.spot::<Room>("r").create_with(state).await.unwrap();
+            let audit = room(&node, "audit").await;
             let player = player_in(&node, "p", &spot).await;
             let waiting = [Signal::new(), Signal::new()];
             let (one, two) = (waiting[0].clone(), waiting[1].clone());
-            let own = tokio::spawn(spot.ask(act!(Room, [never, one, log], |turn| {
+            let own = tokio::spawn(spot.ask(act!(Room, [never, one, log, audit], |turn| {
                 one.set();
                 let io = turn.io(async move { never.wait().await });
                 let ended = turn.yielding(io).await.map_err(|error| error.kind());
+                // What follows is still accepted elsewhere: the node drains on, it does not close yet.
+                audit.ask(act!(Room, [], |_turn| ())).await.unwrap();
                 log.push("own");
                 ended
             })));

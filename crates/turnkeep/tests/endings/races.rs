@@ -11,8 +11,15 @@ use super::stage::*;
 use crate::support::within;
 use crate::world::*;
 
-/// Rounds of one race; with the four of them together 10,000.
-const ROUNDS: usize = 2500;
+/// Rounds of each race.
+const ROUNDS: usize = 10_000;
+
+/// One race on one, two and eight workers.
+async fn races(rival: Rival) {
+    for (workers, share) in [(1, 4), (2, 2), (8, 4)] {
+        race(workers, rival, ROUNDS / share).await;
+    }
+}
 
 #[derive(Clone, Copy, PartialEq)]
 enum Rival {
@@ -72,23 +79,24 @@ async fn race(workers: usize, rival: Rival, rounds: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_1_g_reply_against_close() {
-    within(race(2, Rival::Close, ROUNDS)).await;
+    within(races(Rival::Close)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_1_h_reply_against_destroy_from_a_barrier() {
-    within(race(2, Rival::Destroy, ROUNDS)).await;
+    within(races(Rival::Destroy)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_1_i_reply_against_restart() {
-    within(race(2, Rival::Restart, ROUNDS)).await;
+    within(races(Rival::Restart)).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn done_1_j_reply_against_shutdown() {
     within(async {
         for workers in [1, 2] {
+            // Twenty-five askers a node.
             for _ in 0..ROUNDS / 50 {
                 let (node, _) = node_with(workers, PanicPolicy::Stop).await;
                 let spot = node.spot::<Room>("r").create().await.unwrap();

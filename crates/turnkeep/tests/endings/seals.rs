@@ -273,3 +273,97 @@ async fn yield_9_j_joins_under_way_end_before_the_unit_is_sealed() {
     })
     .await;
 }
+
+/// Takes its time to admit.
+struct Slow(Signal, Signal);
+impl Spot for Slow {
+    type Mode = PerActor;
+    async fn on_actor_join(turn: &mut Lifecycle<'_, Self>, _: &Joining) -> Result<Admission, Failure> {
+        let (entered, go) = (turn.0.clone(), turn.1.clone());
+        entered.set();
+        go.wait().await;
+        Ok(Admission::Accept)
+    }
+}
+
+#[tokio::test]
+async fn yield_9_k_a_registered_join_is_part_of_what_must_end_first() {
+    within(async {
+        for workers in [1, 2] {
+            let builder = Node::builder().workers(workers).spot::<Room>("room").actor::<Player>("player");
+            let node = builder.spot_with("slow", Options::<Slow>::new()).start().await.unwrap();
+            let (entered, go) = (Signal::new(), Signal::new());
+            let slow =
+                node.spot::<Slow>("slow").create_with(Slow(entered.clone(), go.clone())).await.unwrap();
+            let (spot, target) = (room(&node, "r").await, room(&node, "t").await);
+            let [first, mover] = [0, 1].map(|n| node.actor::<Player>(&format!("a{n}")));
+            let (first, mover) = (first.create().await.unwrap(), mover.create().await.unwrap());
+            let member = player_in(&node, "m", &spot).await;
+            // The member's Join is registered behind one that takes its time.
+            mover
+                .ask(act!(Player, [first, member, slow, target], |turn| {
+                    turn.defer(first.join(&slow)).unwrap();
+                    turn.defer(member.join(&target)).unwrap();
+                }))
+                .await
+                .unwrap();
+            entered.wait().await;
+            let sealing = tokio::spawn(spot.seal());
+            chances(&node).await;
+            assert!(!sealing.is_finished());
+            go.set();
+            let sealed = sealing.await.unwrap().unwrap();
+            let parts: Vec<_> = sealed.parts().iter().map(|part| part.id.as_str()).collect();
+            assert_eq!(parts, ["r"], "the member has left before");
+            assert_eq!(member.place().as_deref(), Some("t"));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn yield_9_l_a_seal_that_nobody_waits_for_is_undone_and_a_forgotten_one_can_be_ended() {
+    within(async {
+        for workers in [1, 2, 8] {
+            let node = world_with_lane(workers, 1).await;
+            let spot = room(&node, "r").await;
+            // Given up before its turn, and after it has begun.
+            for begun in [false, true] {
+                let go = hold(&spot).await;
+                let mut sealing = Box::pin(spot.seal());
+                assert!(futures_util::poll!(&mut sealing).is_pending());
+                if begun {
+                    go.set();
+                    while spot.queued().1 > 0 {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                drop(sealing);
+                go.set();
+                node.quiesce().await.unwrap();
+                ping(&spot).await;
+            }
+            // Many at once: one after another, or refused.
+            let seals: Vec<_> = (0..8).map(|_| tokio::spawn(spot.seal())).collect();
+            let mut sealed = 0;
+            for seal in seals {
+                match seal.await.unwrap() {
+                    Ok(one) => {
+                        sealed += 1;
+                        one.undo().await;
+                    }
+                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+                }
+            }
+            assert!(sealed >= 1);
+            ping(&spot).await;
+            std::mem::forget(spot.seal().await.unwrap());
+            let refused = spot.send(act!(Room, [], |_turn| ())).await.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::Unavailable);
+            spot.destroy().await.unwrap();
+            let again = room(&node, "r").await;
+            ping(&again).await;
+        }
+    })
+    .await;
+}
