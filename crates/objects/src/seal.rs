@@ -34,7 +34,7 @@ use turnkeep_scheduler::ticks;
 
 use crate::call::{check_domain, check_open, check_wait, deadline_ns, too_late};
 use crate::create::submit_lifecycle;
-use crate::error::{Error, ErrorKind, not_accepted};
+use crate::error::{Error, ErrorKind, handed_over, not_accepted};
 use crate::id::{Generation, ObjectKind};
 use crate::object::object_of;
 
@@ -128,6 +128,10 @@ impl<T: Any + Send> Work for SealWork<T> {
 
 fn objection(owner: &Arc<Owner>) -> Option<Error> {
     let object = object_of(owner);
+    if owner.is_handed_over() {
+        // Another seal settles; its lifecycle records still run, and this is one of them.
+        return Some(handed_over(object, SEAL));
+    }
     let (kind, text) = if owner.is_sealed() {
         (ErrorKind::NotFound, "it is closing already; find it again by its id")
     } else if object.node.is_entry(owner) {

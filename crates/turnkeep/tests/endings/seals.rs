@@ -344,15 +344,23 @@ async fn yield_9_l_a_seal_that_nobody_waits_for_is_undone_and_a_forgotten_one_ca
                 ping(&spot).await;
             }
             // Many at once: one after another, or refused.
-            let seals: Vec<_> = (0..8).map(|_| tokio::spawn(spot.seal())).collect();
+            let seals: Vec<_> = (0..8)
+                .map(|_| {
+                    let spot = spot.clone();
+                    tokio::spawn(async move {
+                        match spot.seal().await {
+                            Ok(sealed) => sealed.undo().await,
+                            Err(error) => return Err(error.kind()),
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
             let mut sealed = 0;
             for seal in seals {
                 match seal.await.unwrap() {
-                    Ok(one) => {
-                        sealed += 1;
-                        one.undo().await;
-                    }
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+                    Ok(()) => sealed += 1,
+                    Err(kind) => assert_eq!(kind, ErrorKind::Unavailable),
                 }
             }
             assert!(sealed >= 1);
