@@ -75,7 +75,9 @@ async fn cb_07_c_also_with_both_lanes_in_use_and_yields_between() {
         done.store(true, Ordering::SeqCst);
         within(guests).await.unwrap();
         let n = spot.ask(act!(Room, [], |turn| turn.n)).await.unwrap();
-        assert_eq!((n, node.status().under_way), (PRODUCERS * ASKS, 0));
+        assert_eq!(n, PRODUCERS * ASKS);
+        within(node.quiesce()).await.unwrap();
+        assert_eq!((node.status().under_way, spot.queued()), (0, (0, 0)));
         end(node).await;
     }
 }
