@@ -56,8 +56,8 @@ async fn cb_39_c_after_its_own_request_in_a_turn() {
 #[tokio::test]
 async fn cb_39_d_after_a_panic() {
     ends_by(None, async |spot| {
-        let error = spot.ask(act!(Room, [], |_turn| panic!("on purpose"))).await;
-        assert_eq!(error.map(|()| ()).unwrap_err().kind(), Some(ErrorKind::InternalFailure));
+        let error: Result<(), _> = spot.ask(act!(Room, [], |_turn| panic!("on purpose"))).await;
+        assert_eq!(error.unwrap_err().kind(), Some(ErrorKind::InternalFailure));
     })
     .await;
 }
