@@ -10,8 +10,8 @@
 //! 1. In its turn each owner of the unit is handed over: admission ends (waiters are refused, their messages back),
 //!    application records stay queued, yields are woken with an error.
 //! 2. It gives the gate up until the unit is settled: no admission under way, no handler suspended, no move under
-//!    way or registered. Lifecycle records accepted before still run meanwhile: a half-done Join or leave needs
-//!    them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
+//!    way or registered, no member that left and has not told yet. Lifecycle records accepted before still run
+//!    meanwhile: a half-done Join or leave needs them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
 //! 3. Then it keeps the gate, as any handler that waits, and waits for the undo. The records stay where they are,
 //!    by owner in order; whoever moves them takes them from there, and the undo has nothing to put back.
 //!
@@ -211,6 +211,7 @@ impl Unit {
         let here = self.own.key();
         // The seal's own handler is suspended, too.
         self.own.is_settled(true)
+            && !object_of(&self.own).has_departures()
             && self.members.iter().all(|member| member.gate_key() == here && member.is_settled(false))
     }
 
