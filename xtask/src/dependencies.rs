@@ -6,12 +6,13 @@ use crate::Faults;
 use crate::runner::Run;
 
 /// Each crate with the crates of the workspace that it may build on, from the top down.
-const ALLOWED: [(&str, &[&str]); 7] = [
+const ALLOWED: [(&str, &[&str]); 8] = [
     ("xtask", &[]),
     ("turnkeep-cli", &["turnkeep"]),
-    ("turnkeep", &["turnkeep-objects", "turnkeep-macros"]),
-    ("turnkeep-objects", &["turnkeep-scheduler", "turnkeep-machines"]),
-    ("turnkeep-scheduler", &["turnkeep-machines"]),
+    ("turnkeep", &["turnkeep-objects", "turnkeep-macros", "turnkeep-trace"]),
+    ("turnkeep-objects", &["turnkeep-scheduler", "turnkeep-machines", "turnkeep-trace"]),
+    ("turnkeep-scheduler", &["turnkeep-machines", "turnkeep-trace"]),
+    ("turnkeep-trace", &[]),
     ("turnkeep-machines", &[]),
     ("turnkeep-macros", &[]),
 ];

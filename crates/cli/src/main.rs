@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod flights;
 
 /// Real jobs on the Turnkeep runtime.
@@ -18,10 +19,13 @@ struct Program {
 enum Command {
     /// Fly a month of real departures: airports are Spots, aircraft are Actors.
     Flights(flights::Options),
+    /// Check what a run recorded against the contract, or explain why an object was stuck at its end.
+    Check(check::Options),
 }
 
 fn main() -> ExitCode {
     match Program::parse().command {
         Command::Flights(options) => flights::run(&options),
+        Command::Check(options) => check::run(&options),
     }
 }

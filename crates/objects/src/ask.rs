@@ -15,6 +15,7 @@ use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::{NoRoom, RoomWait};
+use turnkeep_trace::field::WaitEnd;
 
 use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
@@ -26,6 +27,7 @@ use crate::error::{AskError, Error, ErrorKind, not_accepted};
 use crate::flow::flow;
 use crate::message::Message;
 use crate::object::object_of;
+use crate::trace::Waiting;
 
 const ASK: &str = "ask";
 
@@ -65,10 +67,12 @@ enum State<M: Message> {
         owner: Arc<Owner>,
         room: RoomWait,
         reply: Wait<Answer<M>>,
+        waiting: Waiting,
     },
     Sent {
         owner: Arc<Owner>,
         reply: Wait<Answer<M>>,
+        waiting: Waiting,
     },
     Over,
 }
@@ -147,16 +151,20 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     fn submit(
         &self,
         owner: Arc<Owner>,
-        record: Record,
+        mut record: Record,
         reply: Wait<Answer<M>>,
         deadline_ns: u64,
     ) -> Result<State<M>, (M, Error)> {
         let may_wait = self.waits && (self.manner == Manner::Yield || may_wait_for_room_of(&owner));
+        let mut waiting = Waiting::begin(&owner, &mut record, self.manner);
         let offered =
             if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
+        if offered.is_err() {
+            waiting.end(WaitEnd::Refused);
+        }
         match offered {
-            Ok(None) => Ok(State::Sent { owner, reply }),
-            Ok(Some(room)) => Ok(State::Room { owner, room: room.until(deadline_ns), reply }),
+            Ok(None) => Ok(State::Sent { owner, reply, waiting }),
+            Ok(Some(room)) => Ok(State::Room { owner, room: room.until(deadline_ns), reply, waiting }),
             Err((Refusal::Ended | Refusal::NotMade, record))
                 if self.create.is_some() && object_of(&owner).not_made().is_none() =>
             {
@@ -232,20 +240,23 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                 }
                 State::Room { room, .. } => {
                     let admitted = ready!(Pin::new(room).poll(cx));
-                    let State::Room { owner, reply, .. } = std::mem::replace(&mut self.state, State::Over)
+                    let State::Room { owner, reply, mut waiting, .. } =
+                        std::mem::replace(&mut self.state, State::Over)
                     else {
                         unreachable!("just matched")
                     };
                     match admitted {
-                        Ok(()) => State::Sent { owner, reply },
+                        Ok(()) => State::Sent { owner, reply, waiting },
                         Err(no_room) => {
+                            waiting.end(WaitEnd::Refused);
                             let (message, error) = no_room_of::<T, M>(&owner, no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
                         }
                     }
                 }
-                State::Sent { owner, reply } => {
+                State::Sent { owner, reply, waiting } => {
                     let outcome = ready!(Pin::new(reply).poll(cx));
+                    waiting.end(end_of(&outcome));
                     let result = conclude(owner, outcome);
                     self.state = State::Over;
                     return Poll::Ready(result);
@@ -254,6 +265,14 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
             };
             self.state = next;
         }
+    }
+}
+
+fn end_of<T>(outcome: &Outcome<T>) -> WaitEnd {
+    match outcome {
+        Outcome::Done(_) => WaitEnd::Answered,
+        Outcome::Expired => WaitEnd::Deadline,
+        Outcome::Dropped => WaitEnd::Gone,
     }
 }
 

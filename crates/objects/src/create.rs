@@ -35,6 +35,7 @@ use crate::node::NodeInner;
 use crate::object::{Hooks, Object, object_of};
 use crate::refs::{ActorRef, SpotRef};
 use crate::spot::{Closing, Mode, Spot};
+use crate::trace;
 
 const CREATE: &str = "create";
 
@@ -163,6 +164,7 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for FirstTurn<K> {
         let mut turn = Lifecycle::new(access);
         let (told, ending) = match caught(K::on_create(&mut turn)).await {
             Ok(Ok(())) => {
+                trace::made(&owner);
                 object.set_ready();
                 (Ok(()), Ending::Done)
             }
@@ -513,7 +515,9 @@ impl Birth<'_> {
             self.node.clone(),
             &HooksOf::<K, T>::HOOKS,
         );
-        Owner::new(self.entry.class.clone(), Box::new(object), None)
+        let owner = Owner::new(self.entry.class.clone(), Box::new(object), None);
+        trace::named(&owner);
+        owner
     }
 
     fn factory<T: Any + Send>(&self, address: &Address) -> Result<Factory<T>, Error> {

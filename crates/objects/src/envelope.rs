@@ -13,6 +13,7 @@ use crate::join;
 use crate::message::{Message, payload_bytes};
 use crate::node::Tally;
 use crate::object::{object_of, report};
+use crate::trace;
 use crate::turn::Turn;
 
 /// A type that handles a message: the one place where work meets state.
@@ -111,6 +112,7 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
 /// Gives an answer; a late one is counted and changes nothing (DONE-1).
 fn give<M: Message>(owner: &Owner, answer: Completer<Answer<M>>, what: Answer<M>) {
     if answer.complete(what).is_err() {
+        trace::answered_late(owner);
         object_of(owner).node.tally(Tally::Late);
     }
 }
@@ -209,6 +211,7 @@ pub(crate) fn after_panic(owner: &Owner) -> Ending {
 /// Reports a panic of user code and makes the error of it.
 pub(crate) fn panicked(owner: &Owner, what: &str, text: &str) -> Error {
     let object = object_of(owner);
+    trace::panicked(owner);
     object.node.tally(Tally::Panics);
     report(|| tracing::error!(%object, what, panic = text, "user code panicked; the object is stopped"));
     let text = format!("the handler of {what} panicked ({text}); the object is stopped, create it again");

@@ -38,6 +38,7 @@ mod send;
 mod shutdown;
 mod spawn;
 mod spot;
+mod trace;
 mod turn;
 mod work;
 
@@ -63,6 +64,7 @@ pub use spot::{
     Admission, Admits, Closing, Entry, Instance, Joining, Member, Mode, Payload, PerActor, SharesGate, Spot,
     SpotWide,
 };
+pub use trace::recorder;
 pub use turn::{Turn, Yielding, Yields};
 pub use turnkeep_scheduler::room::WAITERS_MAX;
 pub use work::Work;

@@ -14,6 +14,7 @@ use turnkeep_scheduler::counters::Counters;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, Count, NodeCounters, Owner};
 use turnkeep_scheduler::pool::Pool;
+use turnkeep_trace::Event;
 
 use crate::actor::{Actor, Handler};
 use crate::builder::{Builder, TypeEntry};
@@ -31,6 +32,7 @@ use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::shutdown::{self, ShutdownReport};
 use crate::spawn::{Task, Tasks, spawn};
 use crate::spot::{Entry, Spot};
+use crate::trace::Traced;
 use crate::work::{Work, cpu_work, io_work};
 
 /// What the object layer counts.
@@ -79,6 +81,7 @@ pub(crate) struct NodeInner {
     /// The Entry Spot, from the start of the node to its end. The Spot has a count of the node, so it must go.
     entry: RwLock<Option<Arc<Owner>>>,
     pub(crate) tallies: Counters<TALLIES>,
+    pub(crate) traced: Option<Traced>,
     generations: AtomicU64,
     task_name: Arc<Id>,
     state: AtomicU8,
@@ -99,9 +102,17 @@ impl NodeInner {
             locate: parts.locate,
             entry: RwLock::new(None),
             tallies: Counters::new(),
+            traced: parts.traced,
             generations: AtomicU64::new(1),
             task_name: Arc::new(Id::fixed("task")),
             state: AtomicU8::new(OPEN),
+        }
+    }
+
+    /// Records something of the node as a whole.
+    pub(crate) fn trace(&self, event: &Event) {
+        if let Some(traced) = &self.traced {
+            traced.recorder.record(event);
         }
     }
 
@@ -209,7 +220,7 @@ impl NodeInner {
         match object.kind {
             ObjectKind::Actor => {
                 if let Some(spot) = self.membership.remove(owner.key()) {
-                    tell_leave(&spot, Leave { member: object.member(), told: None });
+                    tell_leave(&spot, Leave::of_the_dead(object.member()));
                 }
             }
             ObjectKind::Spot => match self.entry() {
@@ -244,6 +255,7 @@ pub(crate) struct Parts {
     pub(crate) counters: Arc<NodeCounters>,
     pub(crate) task_class: Arc<Class>,
     pub(crate) locate: Box<dyn Locate>,
+    pub(crate) traced: Option<Traced>,
 }
 
 /// Ends the node when the last of the program's handles is gone.

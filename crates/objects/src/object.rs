@@ -149,6 +149,10 @@ impl fmt::Display for Object {
 }
 
 impl Identity for Object {
+    fn number(&self) -> u64 {
+        self.generation.0
+    }
+
     fn ended(&self, why: Refusal) {
         self.node.forget(self);
         let code = match why {

@@ -29,4 +29,5 @@ pub mod room;
 mod state;
 mod sync;
 pub mod ticks;
+pub mod trace;
 mod wake_word;

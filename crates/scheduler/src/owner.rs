@@ -18,6 +18,7 @@ use std::sync::Arc;
 use turnkeep_machines::lane::{Limits, Refused, Use};
 use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Key;
+use turnkeep_trace::Recorder;
 
 use crate::activation::Act;
 use crate::admission::{Back, Front};
@@ -33,6 +34,7 @@ use crate::room::{Line, RoomWait};
 use crate::state::State;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
 use crate::sync::{Mutex, UnsafeCell};
+use crate::trace;
 use crate::wake_word::WakeWord;
 
 /// What the driver counts, by place in [`Class::counters`].
@@ -71,10 +73,17 @@ pub struct Class {
     pub pool: Pool,
     /// The node's counters.
     pub counters: Arc<NodeCounters>,
+    /// Where what happens to these owners is recorded.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 /// What the layer above knows about an owner.
 pub trait Identity: Any + Send + Sync {
+    /// The number of this life of the object in a trace, never used again; 0 for none.
+    fn number(&self) -> u64 {
+        0
+    }
+
     /// The object has ended: its state is gone. Called once, under its gate; must not block or panic.
     fn ended(&self, why: Refusal);
 
@@ -180,7 +189,8 @@ impl Owner {
     /// # Errors
     ///
     /// Why not, with the record.
-    pub fn try_submit(self: &Arc<Self>, record: Record) -> Result<(), (Refusal, Record)> {
+    pub fn try_submit(self: &Arc<Self>, mut record: Record) -> Result<(), (Refusal, Record)> {
+        trace::number(self, &mut record);
         let lane = record.lane() as usize;
         let (front, back) = (&self.front[lane], &self.back[lane]);
         let decided = match record.reserved() {
@@ -190,7 +200,7 @@ impl Owner {
         };
         match decided {
             Ok(()) => {
-                self.accept(record);
+                self.accept(record, false);
                 Ok(())
             }
             Err(why) => Err(self.refuse(refusal(why), record)),
@@ -202,7 +212,11 @@ impl Owner {
     /// # Errors
     ///
     /// Why waiting would not help, with the record.
-    pub fn submit_or_wait(self: &Arc<Self>, record: Record) -> Result<Option<RoomWait>, (Refusal, Record)> {
+    pub fn submit_or_wait(
+        self: &Arc<Self>,
+        mut record: Record,
+    ) -> Result<Option<RoomWait>, (Refusal, Record)> {
+        trace::number(self, &mut record);
         let lane = record.lane();
         let at = lane as usize;
         let (front, back) = (&self.front[at], &self.back[at]);
@@ -211,7 +225,7 @@ impl Owner {
         }
         match front.admit(back, self.class.limits[at], record.reserved()) {
             Ok(()) => {
-                self.accept(record);
+                self.accept(record, false);
                 Ok(None)
             }
             Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(refusal(why), record)),
@@ -238,11 +252,13 @@ impl Owner {
             if self.front[at].admit_waiter(&self.back[at], self.class.limits[at], bytes).is_ok() {
                 self.front[at].withdraw_waiters();
                 drop(rare);
-                self.accept(record);
+                self.accept(record, false);
                 return Ok(None);
             }
         }
+        let in_trace = record.number();
         let (number, wait) = line.queue(record).map_err(|(why, record)| self.refuse(why, record))?;
+        trace::waiting(self, lane, in_trace);
         drop(rare);
         Ok(Some(RoomWait::new(self.clone(), lane, number, wait)))
     }
@@ -250,6 +266,7 @@ impl Owner {
     /// Counts an attempt that came to nothing.
     pub(crate) fn refuse(&self, why: Refusal, record: Record) -> (Refusal, Record) {
         self.class.counters.add(Count::Refused as usize, 1);
+        trace::refused(self, &record, why);
         (why, record)
     }
 
@@ -260,6 +277,7 @@ impl Owner {
         let mut rare = self.rare.lock();
         let line = &mut rare.as_mut()?.lines[at];
         let record = line.leave(number)?;
+        trace::left_line(self, &record);
         let others_wait = !line.is_empty();
         if !others_wait {
             self.front[at].withdraw_waiters();
@@ -286,8 +304,9 @@ impl Owner {
     fn serve_line(self: &Arc<Self>, at: usize) {
         let mut rare = self.rare.lock();
         let Some(line) = rare.as_mut().map(|rare| &mut rare.lines[at]) else { return };
-        let served =
-            line.serve(&self.front[at], &self.back[at], self.class.limits[at], |record| self.accept(record));
+        let served = line.serve(&self.front[at], &self.back[at], self.class.limits[at], |record| {
+            self.accept(record, true)
+        });
         if line.is_empty() {
             self.front[at].withdraw_waiters();
         }
@@ -301,8 +320,9 @@ impl Owner {
         }
     }
 
-    fn accept(self: &Arc<Self>, record: Record) {
+    fn accept(self: &Arc<Self>, record: Record, from_line: bool) {
         self.class.counters.add(Count::Accepted as usize, 1);
+        trace::accepted(self, &record, from_line);
         // SAFETY: the record gives itself up to the link.
         unsafe { self.push_link(record.into_link()) };
     }
@@ -371,6 +391,7 @@ impl Owner {
 
     /// Seals both lanes; those who wait for room are refused.
     pub(crate) fn seal(&self, why: Refusal) {
+        trace::sealed(self);
         for front in &self.front {
             front.seal();
         }
@@ -418,8 +439,9 @@ impl Owner {
     }
 
     /// Gives a reservation back. Only the holder may.
-    pub(crate) fn give_back(&self, lane: Lane, bytes: u64) {
+    pub(crate) fn give_back(&self, lane: Lane, bytes: u64, record: u64) {
         if bytes != 0 {
+            trace::given_back(self, record, bytes);
             self.back[lane as usize].give_back(bytes);
         }
     }

@@ -110,7 +110,16 @@ mod tests {
 
     fn options(repeat: u32) -> Options {
         let limit = Some(500);
-        Options { file: None, mode: Mode::Peractor, workers: None, limit, repeat, lane: None, json: false }
+        Options {
+            file: None,
+            mode: Mode::Peractor,
+            workers: None,
+            limit,
+            repeat,
+            lane: None,
+            trace: None,
+            json: false,
+        }
     }
 
     /// A job whose "objects" are the plain loop, so that only the comparison is at work.

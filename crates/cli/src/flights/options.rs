@@ -38,6 +38,10 @@ pub(crate) struct Options {
           value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) lane: Option<u32>,
 
+    /// Record what the node does in FILE, for `turnkeep check`; with --repeat, the last run's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,

@@ -262,7 +262,7 @@ mod tests {
 
     fn options() -> Options {
         let (mode, lane) = (Mode::Spotwide, Some(1_024));
-        Options { file: None, mode, workers: None, limit: None, repeat: 1, lane, json: false }
+        Options { file: None, mode, workers: None, limit: None, repeat: 1, lane, trace: None, json: false }
     }
 
     fn totals() -> Totals {

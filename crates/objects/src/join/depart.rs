@@ -12,11 +12,12 @@ use turnkeep_machines::join::{Effect, Join as Machine, Kind, News, Outcome, Plac
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::ambient::with_turn;
-use turnkeep_scheduler::completion::{Outcome as Ended, Wait, completion};
+use turnkeep_scheduler::completion::{Completer, Outcome as Ended, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
+use turnkeep_trace::field::JoinId;
 
 use super::admit::{Admit, Decision, Leave, Ticket, callback_failed};
 use super::{Join, Row, Told};
@@ -30,6 +31,7 @@ use crate::lifecycle::Lifecycle;
 use crate::node::{NodeInner, Tally};
 use crate::object::object_of;
 use crate::spot::{Joining, Payload};
+use crate::trace;
 
 /// A Join whose turn has come.
 pub(crate) struct Move {
@@ -58,18 +60,19 @@ impl Drop for Announced {
 }
 
 /// Keeps the Actor's application lane closed (JOIN-11).
-struct Hold(Arc<Owner>);
+struct Hold(Arc<Owner>, JoinId);
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let own_turn = with_turn(|turn| turn.is_some_and(|turn| std::ptr::eq(turn.owner(), &*self.0)));
+        trace::hold_released(&self.0, self.1);
         self.0.release_hold(own_turn);
     }
 }
 
 impl Move {
     pub(super) fn new(join: Join, told: Told, rest: Row) -> Self {
-        let hold = Hold(join.actor.clone());
+        let hold = Hold(join.actor.clone(), join.number);
         Self { join, told, _hold: hold, _rest: rest }
     }
 }
@@ -111,6 +114,7 @@ impl<A: Actor> Job<A> for Move {
         let actor = access.owner_arc();
         let node = &object_of(&actor).node;
         let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
+        trace::join_began(&actor, self.join.number);
         let target = self.target(node);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
         let outcome = departure.run(&mut access, &self.join).await;
@@ -133,6 +137,8 @@ struct Departure {
     source: Arc<Owner>,
     target: Result<Arc<Owner>, Kind>,
     due: u64,
+    /// The number of the Join in a trace.
+    number: JoinId,
     ticket: Ticket,
     /// Held until the Actor is where it was announced, or will not come.
     announced: Option<Announced>,
@@ -151,6 +157,7 @@ impl Departure {
             source,
             target,
             due: ticks::after_duration(join.timeout),
+            number: join.number,
             ticket: Ticket::new(),
             announced: None,
             left: false,
@@ -179,12 +186,14 @@ impl Departure {
         if object_of(&spot).shares_gate {
             self.announced = Some(Announced::new(&self.actor, &spot));
         }
+        trace::join_asked(&self.actor, self.number, &spot);
         let (decided, mut decision) = completion();
         let (joined_told, joined) = completion();
         let admit = Admit {
             actor: self.actor.clone(),
             joining: Joining { member: object_of(&self.actor).member(), request: join.request.clone() },
             bytes: join.bytes,
+            number: self.number,
             ticket: self.ticket.clone(),
             decided,
             joined: joined_told,
@@ -259,7 +268,7 @@ impl Departure {
     async fn ask_leave<A: Actor>(&mut self, access: &mut Access<'_, A>) -> Option<Effect> {
         self.left = true;
         let (told, left) = completion();
-        if !tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: Some(told) }) {
+        if !tell_leave(&self.source, self.leave(Some(told))) {
             return self.machine.on(News::SourceGone);
         }
         match self.await_callback(access, left).await {
@@ -291,6 +300,10 @@ impl Departure {
         }
     }
 
+    fn leave(&self, told: Option<Completer<Result<(), Kind>>>) -> Leave {
+        Leave { member: object_of(&self.actor).member(), told, number: self.number }
+    }
+
     /// Whether the membership has changed. Once the request was withdrawn, or is found decided, that is final.
     fn has_moved(&self) -> bool {
         let place = object_of(&self.actor).node.membership.place(self.actor.key());
@@ -309,7 +322,7 @@ impl Drop for Departure {
     fn drop(&mut self) {
         self.ticket.withdraw();
         if !self.left && self.has_moved() {
-            tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: None });
+            tell_leave(&self.source, self.leave(None));
         }
     }
 }
@@ -353,6 +366,7 @@ impl Arrival {
             Outcome::Rejected { .. } => Tally::JoinsRejected,
             Outcome::Failed(_) => Tally::JoinsFailed,
         });
+        trace::join_completed(&actor, of.join.number, outcome);
         let told = result_of(outcome, &of.join);
         let request: Option<Arc<dyn Any + Send + Sync>> = of.join.request.clone();
         let completed =

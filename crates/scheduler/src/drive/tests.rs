@@ -42,6 +42,7 @@ fn gate_with(claims: bool, application: Limits) -> Arc<Owner> {
         claims,
         pool,
         counters: Arc::new(Counters::new()),
+        recorder: None,
     };
     Owner::new(Arc::new(class), Box::new(Nobody::default()), None)
 }

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use turnkeep::trace::Recorder;
 use turnkeep::{Error, Lane, Node, PerActor, ShutdownReport, SpotWide};
 
 use super::input::{InputError, Reader};
@@ -104,9 +105,16 @@ async fn fly<M: Kind>(
     live: &Live,
 ) -> Result<JobResult, JobError> {
     let common = Arc::new(Common::new(rules));
-    let node = start::<M>(options, &common).await.map_err(|error| JobError::node("start", error))?;
+    let recorder = options.trace.as_ref().map(turnkeep::recorder).transpose();
+    let recorder = recorder.map_err(|error| JobError::node("record", error))?;
+    let node = start::<M>(options, &common, recorder.clone())
+        .await
+        .map_err(|error| JobError::node("start", error))?;
     let flown = fly_on::<M>(&node, &common, rows, live).await;
     let ended = node.shutdown().await;
+    if let Some(recorder) = recorder {
+        recorder.finish().map_err(|error| JobError::node("record", error))?;
+    }
     let result = flown?;
     match ended {
         Ok(ShutdownReport { forced: false, .. }) => Ok(result),
@@ -117,7 +125,11 @@ async fn fly<M: Kind>(
     }
 }
 
-async fn start<M: Kind>(options: &Options, common: &Arc<Common>) -> Result<Node, Error> {
+async fn start<M: Kind>(
+    options: &Options,
+    common: &Arc<Common>,
+    recorder: Option<Arc<Recorder>>,
+) -> Result<Node, Error> {
     let [airports, aircraft, board] = std::array::from_fn(|_| Arc::clone(common));
     let mut builder = Node::builder()
         .ask_timeout(PATIENCE)
@@ -128,6 +140,9 @@ async fn start<M: Kind>(options: &Options, common: &Arc<Common>) -> Result<Node,
         )
         .actor_with("aircraft", turnkeep::Options::new().factory(move |_| Ok(Aircraft::<M>::new(&aircraft))))
         .spot_with("board", turnkeep::Options::new().factory(move |_| Ok(Board::new(&board))));
+    if let Some(recorder) = recorder {
+        builder = builder.recorder(recorder);
+    }
     if let Some(workers) = options.workers {
         builder = builder.workers(workers.into());
     }

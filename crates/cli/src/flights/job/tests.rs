@@ -15,7 +15,7 @@ const MODES: [Mode; 2] = [Mode::Spotwide, Mode::Peractor];
 const FEW: u64 = 600;
 
 fn options(mode: Mode, workers: u16, lane: Option<u32>, limit: Option<u64>) -> Options {
-    Options { file: None, mode, workers: Some(workers), limit, repeat: 1, lane, json: false }
+    Options { file: None, mode, workers: Some(workers), limit, repeat: 1, lane, trace: None, json: false }
 }
 
 fn rows(options: &Options) -> Reader {
