@@ -48,6 +48,7 @@ impl Checker {
             given_back: None,
             returned_early: false,
             stand,
+            guest_of: None,
             during_move,
             accepted: now.clone(),
             last: now,
@@ -155,7 +156,7 @@ impl Checker {
     fn on_staged(&mut self, id: ObjectId, record: RecordId, stage: Stage) {
         self.remember(id, Lane::Lifecycle, record, 0, Stand::Appended);
         if let Some(object) = self.world.objects.get_mut(&id) {
-            object.staged = Some((record, stage));
+            object.staged[stage as usize] = Some(record);
         }
     }
 
@@ -164,8 +165,8 @@ impl Checker {
         let Some(found) = self.world.records.get(&record) else { return };
         let (lane, thread) = (found.lane, found.accepted.thread);
         let Some(object) = self.world.objects.get_mut(&id) else { return };
-        if object.staged.is_some_and(|(staged, _)| staged == record) {
-            object.staged = None;
+        for staged in &mut object.staged {
+            *staged = staged.filter(|staged| *staged != record);
         }
         let state = object.lane(lane);
         if let Some(at) = state.queue.iter().position(|other| *other == record) {

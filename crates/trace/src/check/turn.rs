@@ -94,9 +94,10 @@ impl Checker {
             self.broken("LANE-3", format_args!("the reservation of record {record} went back before"), []);
         }
         self.check_object(id, record);
-        let staged = self.world.objects.get(&id).and_then(|object| object.staged);
+        let staged = self.world.objects.get(&id).map_or([None; 2], |object| object.staged);
         match staged {
-            Some((staged, stage)) if staged == record => self.begin_staged(id, stage),
+            [Some(arrival), _] if arrival == record => self.begin_staged(id, Stage::Arrival),
+            [_, Some(last)] if last == record => self.begin_staged(id, Stage::Last),
             _ => self.begin_queued(id, record, lane, &last),
         }
         if gate != id {
@@ -140,7 +141,7 @@ impl Checker {
     fn begin_staged(&mut self, id: ObjectId, stage: Stage) {
         let now = self.now.clone();
         let Some(object) = self.world.objects.get_mut(&id) else { return };
-        object.staged = None;
+        object.staged[stage as usize] = None;
         if stage != Stage::Last {
             return;
         }
@@ -271,6 +272,7 @@ impl Checker {
         if self.world.objects.get(&gate).is_some_and(|gate| !gate.claims) {
             self.take_place(gate, Place::Resume(record), "YIELD-6");
         }
+        self.world.leave_guests(record);
         self.check_early_return(record);
         self.count_turn(id, Lane::Application);
         self.set_stand(record, Stand::Running);
@@ -304,7 +306,11 @@ impl Checker {
     }
 
     fn on_stopped(&mut self, gate: ObjectId, grant: u64, record: RecordId, how: How) {
-        let live = self.world.objects.get(&gate).and_then(|gate| gate.live.clone());
+        let Some(found) = self.world.objects.get(&gate) else {
+            // Never named: such a gate has no rules that could be looked at.
+            return self.record_is_over(record);
+        };
+        let live = found.live.clone();
         match &live {
             Some(live) if live.record == record && live.grant == grant => {}
             Some(live) => {
@@ -327,6 +333,7 @@ impl Checker {
                 self.check_may_yield(gate, record);
                 self.leave_turn(gate, record, mine);
                 self.set_stand(record, Stand::Yielded);
+                self.world.be_guest(record, gate);
                 let id = self.world.records.get(&record).map(|found| found.object);
                 if let Some(object) = id.and_then(|id| self.world.objects.get_mut(&id)) {
                     object.yielded.push(record);

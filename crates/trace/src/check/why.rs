@@ -30,7 +30,7 @@ impl World {
         let (claim, yielded) =
             if object.claims { (yields.into_iter().next(), Vec::new()) } else { (None, yields) };
         let mut lanes = [0, 1].map(|at| lane_use(object, at));
-        lanes[1].queued += u64::from(object.staged.is_some());
+        lanes[1].queued += object.staged.iter().flatten().count() as u64;
         Some(Situation {
             name: object.name.clone(),
             phase: phase(object),

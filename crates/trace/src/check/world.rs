@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 
 use super::Seen;
-use crate::field::{JoinId, Kind, Lane, ObjectId, RecordId, Stage, TimerId};
+use crate::field::{JoinId, Kind, Lane, ObjectId, RecordId, TimerId};
 use crate::why::name;
 
 /// Everything the checker remembers.
@@ -51,8 +51,26 @@ impl World {
         }
     }
 
+    /// A handler has yielded a gate, which must be remembered for it.
+    pub(crate) fn be_guest(&mut self, id: RecordId, gate: ObjectId) {
+        if let (Some(record), Some(found)) = (self.records.get_mut(&id), self.objects.get_mut(&gate)) {
+            found.guests += 1;
+            record.guest_of = Some(gate);
+        }
+    }
+
+    /// It is back, or over.
+    pub(crate) fn leave_guests(&mut self, id: RecordId) {
+        let Some(gate) = self.records.get_mut(&id).and_then(|record| record.guest_of.take()) else { return };
+        if let Some(found) = self.objects.get_mut(&gate) {
+            found.guests = found.guests.saturating_sub(1);
+        }
+        self.forget_if_over(gate);
+    }
+
     /// A record is over: nothing of it can be seen any more.
     pub(crate) fn forget_record(&mut self, id: RecordId) {
+        self.leave_guests(id);
         let Some(record) = self.records.remove(&id) else { return };
         if let Some(object) = self.objects.get_mut(&record.object) {
             // Saturating: a hostile trace may name an object again.
@@ -76,10 +94,12 @@ pub(crate) struct Object {
     pub(crate) ended: Option<Seen>,
     /// The last record has begun.
     pub(crate) last_begun: Option<Seen>,
-    /// The record that waits in a place of its own.
-    pub(crate) staged: Option<(RecordId, Stage)>,
+    /// The records that wait in a place of their own, by [`Stage`].
+    pub(crate) staged: [Option<RecordId>; 2],
     /// Records of it that are remembered.
     pub(crate) alive: usize,
+    /// Handlers that have yielded its gate, of whatever object: they come back here.
+    pub(crate) guests: usize,
     /// Lifecycle turns in a row, and whether a debt is owed.
     pub(crate) streak: u8,
     pub(crate) debt: bool,
@@ -111,7 +131,7 @@ pub(crate) struct Object {
 
 impl Object {
     fn is_over(&self) -> bool {
-        self.ended.is_some() && self.alive == 0 && self.live.is_none() && self.places.is_empty()
+        self.ended.is_some() && self.alive + self.guests == 0 && self.live.is_none() && self.places.is_empty()
     }
 
     pub(crate) fn lane(&mut self, lane: Lane) -> &mut LaneState {
@@ -131,8 +151,9 @@ impl Object {
             sealed: false,
             ended: None,
             last_begun: None,
-            staged: None,
+            staged: [None; 2],
             alive: 0,
+            guests: 0,
             streak: 0,
             debt: false,
             spot: ObjectId(0),
@@ -210,6 +231,8 @@ pub(crate) struct Record {
     /// It went back while the handler waited, which only a handler that is dropped may do.
     pub(crate) returned_early: bool,
     pub(crate) stand: Stand,
+    /// The gate it has yielded.
+    pub(crate) guest_of: Option<ObjectId>,
     /// It was accepted while its object was being moved.
     pub(crate) during_move: bool,
     pub(crate) accepted: Seen,
