@@ -102,13 +102,17 @@ impl Checker {
         }
     }
 
-    fn on_join_began(&mut self, id: JoinId, object: ObjectId) {
-        if let Some(object) = self.world.objects.get_mut(&object) {
+    fn on_join_began(&mut self, id: JoinId, actor: ObjectId) {
+        if let Some(object) = self.world.objects.get_mut(&actor) {
             object.hold_seen = object.holds > 0;
         }
         let Some(now) = self.now.clone() else { return };
         let Some(join) = self.world.joins.get_mut(&id) else {
-            return self.broken("JOIN-3", format_args!("Join {id} begins and was dropped"), []);
+            self.broken("JOIN-3", format_args!("Join {id} begins and was dropped"), []);
+            let (target, by) = (ObjectId(0), RecordId(0));
+            let join = Join { object: actor, by, scope: None, target, began: true, step: 0, last: now };
+            self.world.joins.insert(id, join);
+            return;
         };
         let (scope, by, registered) = (join.scope, join.by, std::mem::replace(&mut join.last, now));
         join.began = true;
