@@ -62,10 +62,6 @@ impl Script {
         self.entries.push(Entry { time_ns, thread: self.thread, event });
     }
 
-    pub(crate) fn on_thread(&mut self, thread: u64) {
-        self.thread = thread;
-    }
-
     fn gate_of(object: ObjectId) -> ObjectId {
         if object == ANN || object == BOB { SPOT } else { object }
     }

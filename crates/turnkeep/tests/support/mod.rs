@@ -136,7 +136,12 @@ pub fn expect_clean(recorder: &turnkeep::trace::Recorder, path: &str) {
     recorder.finish().unwrap();
     let (report, _) = turnkeep::trace::check(std::fs::File::open(path).unwrap()).unwrap();
     let findings: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-    assert!(findings.is_empty() && report.to_the_end, "{path}, {} turns:\n{}", report.turns, findings.join("\n"));
+    assert!(
+        findings.is_empty() && report.to_the_end,
+        "{path}, {} turns:\n{}",
+        report.turns,
+        findings.join("\n")
+    );
     assert!(report.turns > 0);
     std::fs::remove_file(path).unwrap();
 }
