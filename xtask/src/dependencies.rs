@@ -6,14 +6,18 @@ use crate::Faults;
 use crate::runner::Run;
 
 /// Each crate with the crates of the workspace that it may build on, from the top down.
-const ALLOWED: [(&str, &[&str]); 9] = [
+const ALLOWED: [(&str, &[&str]); 10] = [
     ("xtask", &[]),
     ("turnkeep-cli", &["turnkeep"]),
-    ("turnkeep", &["turnkeep-objects", "turnkeep-macros", "turnkeep-bus", "turnkeep-market"]),
+    (
+        "turnkeep",
+        &["turnkeep-objects", "turnkeep-macros", "turnkeep-bus", "turnkeep-market", "turnkeep-trace"],
+    ),
     ("turnkeep-market", &["turnkeep-bus"]),
     ("turnkeep-bus", &["turnkeep-machines"]),
-    ("turnkeep-objects", &["turnkeep-scheduler", "turnkeep-machines"]),
-    ("turnkeep-scheduler", &["turnkeep-machines"]),
+    ("turnkeep-objects", &["turnkeep-scheduler", "turnkeep-machines", "turnkeep-trace"]),
+    ("turnkeep-scheduler", &["turnkeep-machines", "turnkeep-trace"]),
+    ("turnkeep-trace", &[]),
     ("turnkeep-machines", &[]),
     ("turnkeep-macros", &[]),
 ];

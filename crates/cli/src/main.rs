@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+mod check;
 mod flights;
 mod market;
 
@@ -21,11 +22,15 @@ enum Command {
     Flights(flights::Options),
     /// Trade an index through twenty years of daily bars: a moving-average crossover on the ordered bus.
     Market(market::Options),
+
+    /// Check what a run recorded against the contract, or explain why an object was stuck at its end.
+    Check(check::Options),
 }
 
 fn main() -> ExitCode {
     match Program::parse().command {
         Command::Flights(options) => flights::run(&options),
         Command::Market(options) => market::run(&options),
+        Command::Check(options) => check::run(&options),
     }
 }

@@ -18,6 +18,7 @@ use turnkeep_scheduler::record::{Record, Refusal};
 use turnkeep_scheduler::room::{NoRoom, RoomWait};
 use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::waits::Awaited;
+use turnkeep_trace::field::WaitEnd;
 
 use crate::call::{
     Call, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed, too_late,
@@ -30,6 +31,7 @@ use crate::error::{AskError, Error, ErrorKind, not_accepted};
 use crate::flow::flow;
 use crate::message::Message;
 use crate::object::object_of;
+use crate::trace::Told;
 
 const ASK: &str = "ask";
 
@@ -68,8 +70,8 @@ enum State<M: Message> {
         gone: Gone,
     },
     /// In a box: seldom, and it is large.
-    Room(Box<(RoomWait, Awaited<Answer<M>>)>),
-    Sent(Awaited<Answer<M>>),
+    Room(Box<(RoomWait, Awaited<Answer<M>>, Told)>),
+    Sent(Awaited<Answer<M>>, Told),
     Over,
 }
 
@@ -192,16 +194,20 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     fn submit(
         &self,
         asked: Awaited<Answer<M>>,
-        record: Record,
+        mut record: Record,
         deadline_ns: u64,
     ) -> Result<State<M>, (M, Error)> {
         let owner = asked.target();
         let may_wait = self.waits && (self.manner == Manner::Yield || may_wait_for_room_of(owner));
+        let mut told = Told::begin(owner, &mut record, self.manner);
         let offered =
             if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
+        if offered.is_err() {
+            told.end(WaitEnd::Refused);
+        }
         match offered {
-            Ok(None) => Ok(State::Sent(asked)),
-            Ok(Some(room)) => Ok(State::Room(Box::new((room.until(deadline_ns), asked)))),
+            Ok(None) => Ok(State::Sent(asked, told)),
+            Ok(Some(room)) => Ok(State::Room(Box::new((room.until(deadline_ns), asked, told)))),
             Err((why, record)) if self.create.is_some() && is_made_anew(owner, why) => {
                 let gone = gone(owner.clone(), deadline_ns);
                 Ok(State::Again { message: message_of::<T, M>(record), gone })
@@ -218,9 +224,12 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     /// A call that was begun elsewhere is waited for by the running code now.
     fn go_on_here(&mut self) -> Result<(), Error> {
         let (manner, keeps, operation) = (self.manner, self.keeps(), self.operation());
-        let State::Sent(asked) = &mut self.state else { return Ok(()) };
+        let State::Sent(asked, told) = &mut self.state else { return Ok(()) };
         check_wait(manner, Some(asked.target()), operation)?;
-        asked.go_on_here(keeps).map_err(|cycle| would_close(&cycle, operation))
+        told.end(WaitEnd::Dropped);
+        asked.go_on_here(keeps).map_err(|cycle| would_close(&cycle, operation))?;
+        told.go_on_here(asked.target(), manner);
+        Ok(())
     }
 }
 
@@ -293,11 +302,11 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                 }
                 State::Room(waiting) => {
                     let admitted = ready!(Pin::new(&mut waiting.0).poll(cx));
-                    let State::Room(waiting) = std::mem::replace(&mut self.state, State::Over) else {
+                    let State::Room(mut waiting) = std::mem::replace(&mut self.state, State::Over) else {
                         unreachable!("just matched")
                     };
                     match admitted {
-                        Ok(()) => State::Sent(waiting.1),
+                        Ok(()) => State::Sent(waiting.1, waiting.2),
                         Err(NoRoom::Refused(why, record))
                             if self.create.is_some() && is_made_anew(waiting.1.target(), why) =>
                         {
@@ -306,14 +315,18 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                             State::Again { message: message_of::<T, M>(record), gone }
                         }
                         Err(no_room) => {
+                            waiting.2.end(WaitEnd::Refused);
                             let (message, error) = no_room_of::<T, M>(waiting.1.target(), no_room, ASK);
                             return Poll::Ready(Err(AskError::Refused { message, error }));
                         }
                     }
                 }
-                State::Sent(asked) => {
+                State::Sent(asked, told) => {
                     let result = match Pin::new(&mut *asked).poll(cx) {
-                        Poll::Ready(outcome) => conclude(asked.target(), outcome),
+                        Poll::Ready(outcome) => {
+                            told.end(end_of(&outcome));
+                            conclude(asked.target(), outcome)
+                        }
                         Poll::Pending if !asked.is_elsewhere() => return Poll::Pending,
                         Poll::Pending => match self.go_on_here() {
                             Ok(()) => return Poll::Pending,
@@ -327,6 +340,14 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
             };
             self.state = next;
         }
+    }
+}
+
+fn end_of<T>(outcome: &Outcome<T>) -> WaitEnd {
+    match outcome {
+        Outcome::Done(_) => WaitEnd::Answered,
+        Outcome::Expired => WaitEnd::Deadline,
+        Outcome::Dropped => WaitEnd::Gone,
     }
 }
 
@@ -364,7 +385,7 @@ impl<T: Handles<M>, M: Message> sealed::Sealed for Ask<T, M> {
         let message = match std::mem::replace(&mut self.state, State::Over) {
             State::New(message) | State::Again { message, .. } => Some(message),
             State::Room(waiting) => waiting.0.withdraw().map(message_of::<T, M>),
-            State::Sent(_) | State::Over => None,
+            State::Sent(..) | State::Over => None,
         };
         Err(match message {
             Some(message) => AskError::Refused { message, error: why },

@@ -2,6 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::marker::PhantomData;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use turnkeep_scheduler::owner::{Class, NodeCounters};
 use turnkeep_scheduler::pool::driven::Driver;
 use turnkeep_scheduler::pool::{Pool, PoolConfig};
 use turnkeep_scheduler::timeline::Clock;
+use turnkeep_trace::{Event, Recorder};
 
 use crate::actor::{Actor, Handler};
 use crate::call::{TIMEOUT_MAX, check_timeout};
@@ -26,6 +28,7 @@ use crate::node::{Config, Node, NodeInner, Parts};
 use crate::policy::{PanicPolicy, TypeInfo};
 use crate::send::SEND_TIMEOUT;
 use crate::spot::{Entry, Mode, Spot};
+use crate::trace::Sink;
 
 /// How long an ask, a creation or a close may take when nothing else is said.
 const ASK_TIMEOUT: Duration = Duration::from_secs(30);
@@ -196,6 +199,7 @@ type Raised = std::pin::Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 struct Building {
     pool: Pool,
     counters: Arc<NodeCounters>,
+    recorder: Option<Arc<Recorder>>,
     application: Lane,
     lifecycle: Lane,
     budget: Duration,
@@ -214,6 +218,7 @@ pub struct Builder {
     clock: Clock,
     spans: bool,
     locate: Box<dyn Locate>,
+    trace: Option<Sink>,
     types: Vec<((ObjectKind, TypeId), Register)>,
     entry: Raise,
     entry_type: ((ObjectKind, TypeId), Register),
@@ -233,6 +238,7 @@ impl Builder {
             clock: Clock::real(),
             spans: false,
             locate: Box::new(InProcess),
+            trace: None,
             types: Vec::new(),
             entry: raise_entry(Hall),
             entry_type: registration::<Hall>(ObjectKind::Spot, "hall", Options::new(), false, false),
@@ -300,6 +306,21 @@ impl Builder {
     /// The service that confirms which ids this node may own; by default it may own all.
     pub fn locate(mut self, locate: impl Locate) -> Self {
         self.locate = Box::new(locate);
+        self
+    }
+
+    /// Records what the node does in a new file, for `turnkeep check` (STAT-3). The file is whole when the node
+    /// has been shut down, and up to the last moments before a crash. An error of writing is logged; who wants
+    /// it as a result gives a [`recorder`](Self::recorder) instead.
+    pub fn trace(mut self, path: impl Into<PathBuf>) -> Self {
+        self.trace = Some(Sink::File(path.into()));
+        self
+    }
+
+    /// As [`trace`](Self::trace), with a recorder of the program's own (see [`recorder`](crate::recorder)), which
+    /// ends the trace itself, after the node. A recorder is for one node.
+    pub fn recorder(mut self, recorder: Arc<Recorder>) -> Self {
+        self.trace = Some(Sink::Given(recorder));
         self
     }
 
@@ -405,9 +426,11 @@ impl Builder {
 
     async fn start_on(self, pool: Pool, own_pool: bool) -> Result<Node, Error> {
         let counters = Arc::new(Counters::new());
+        let traced = self.trace.map(Sink::open).transpose()?;
         let building = Building {
             pool: pool.clone(),
             counters: counters.clone(),
+            recorder: traced.as_ref().map(|traced| traced.recorder.clone()),
             application: self.application,
             lifecycle: self.lifecycle,
             budget: self.budget,
@@ -427,9 +450,11 @@ impl Builder {
             own_pool,
             counters,
             locate: self.locate,
+            traced,
         };
         let node = Node::guarded(Arc::new(NodeInner::new(parts)));
         let inner = node.inner();
+        inner.trace(&Event::NodeBegan { workers: inner.pool.workers() as u64 });
         for raise in std::iter::once(self.entry).chain(self.raise) {
             raise(inner)?.await?;
         }
@@ -456,6 +481,8 @@ impl Building {
             is_asked: false,
             pool: class.pool.clone(),
             counters: Arc::new(Counters::new()),
+            // What tasks do is no business of objects; what they send is recorded there.
+            recorder: None,
         }))
     }
 
@@ -478,6 +505,7 @@ impl Building {
             is_asked: true,
             pool: self.pool.clone(),
             counters: self.counters.clone(),
+            recorder: self.recorder.clone(),
         }))
     }
 }

@@ -39,6 +39,7 @@ use crate::node::NodeInner;
 use crate::object::{Hooks, Object, object_of, report};
 use crate::refs::{ActorRef, SpotRef};
 use crate::spot::{Closing, Mode, Spot};
+use crate::trace;
 
 const CREATE: &str = "create";
 
@@ -221,6 +222,7 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for FirstTurn<K> {
         };
         let ending = match &told {
             Ok(()) => {
+                trace::made(&owner);
                 object.set_ready();
                 idle::begin(&owner, grant);
                 Ending::Done
@@ -604,7 +606,9 @@ impl Birth<'_> {
             self.node.clone(),
             &HooksOf::<K, T>::HOOKS,
         );
-        Owner::new(self.entry.class.clone(), Box::new(object), None)
+        let owner = Owner::new(self.entry.class.clone(), Box::new(object), None);
+        trace::named(&owner);
+        owner
     }
 
     fn factory<T: Any + Send>(&self, address: &Address) -> Result<Factory<T>, Error> {

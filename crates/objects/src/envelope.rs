@@ -18,6 +18,7 @@ use crate::node::Tally;
 use crate::object::{Object, object_of, report};
 use crate::policy::PanicPolicy;
 use crate::span::{self, in_span};
+use crate::trace;
 use crate::turn::Turn;
 
 /// A type that handles a message: the one place where work meets state.
@@ -124,6 +125,7 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
 /// Gives an answer; a late one is counted and changes nothing (DONE-1).
 fn give<M: Message>(owner: &Owner, answer: Completer<Answer<M>>, what: Answer<M>) {
     if answer.complete(what).is_err() {
+        trace::answered_late(owner);
         object_of(owner).node.tally(Tally::Late);
     }
 }
@@ -235,6 +237,7 @@ pub(crate) fn after_panic(owner: &Arc<Owner>) -> Ending {
 /// Reports a panic of user code and makes the error of it.
 pub(crate) fn panicked(owner: &Owner, what: &str, text: &str) -> Error {
     let object = object_of(owner);
+    trace::panicked(owner);
     let fate = match policy(owner) {
         PanicPolicy::Keep => "the object goes on with the state that the panic has left",
         PanicPolicy::Restart => "the object goes on with a new state",
@@ -248,6 +251,7 @@ pub(crate) fn panicked(owner: &Owner, what: &str, text: &str) -> Error {
 
 /// The same for a callback after whose panic the object is gone, whatever the policy.
 pub(crate) fn panicked_for_good(owner: &Owner, what: &str, text: &str) -> Error {
+    trace::panicked(owner);
     panic_error(object_of(owner), what, text, STOPPED)
 }
 

@@ -52,6 +52,7 @@ mod spot;
 mod status;
 pub mod testing;
 mod timer;
+mod trace;
 mod turn;
 mod watch;
 mod work;
@@ -85,6 +86,7 @@ pub use status::{
     MetricsServer, NodeState, OBSERVED_MAX, OBSERVERS_MAX, ObjectStatus, Observer, Source, Status, Update,
 };
 pub use timer::{Late, OnOwnTick, OnTick, PERIOD_MIN, TIMERS_MAX, Tick, Timer, TimerTurn};
+pub use trace::recorder;
 pub use turn::{Turn, Yielding, Yields};
 pub use turnkeep_scheduler::room::WAITERS_MAX;
 pub use turnkeep_scheduler::timeline::Clock;

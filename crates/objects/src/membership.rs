@@ -8,6 +8,7 @@ use turnkeep_machines::wait::Key;
 use turnkeep_scheduler::owner::Owner;
 
 use crate::directory::in_order;
+use crate::trace;
 
 #[derive(Default)]
 struct Table {
@@ -47,7 +48,9 @@ impl Membership {
     pub(crate) fn remove(&self, actor: Key) -> Option<Arc<Owner>> {
         let mut table = self.0.write();
         let before = table.places.remove(&actor.0)?;
-        table.leave(actor.0, &before);
+        if let Some(actor) = table.leave(actor.0, &before) {
+            trace::left(&actor, &before);
+        }
         Some(before)
     }
 
@@ -55,8 +58,9 @@ impl Membership {
     pub(crate) fn evict(&self, spot: Key, refuge: &Arc<Owner>) -> Vec<Arc<Owner>> {
         let mut table = self.0.write();
         let Some(members) = table.members.remove(&spot.0) else { return Vec::new() };
-        for actor in members.keys() {
-            table.places.insert(*actor, refuge.clone());
+        for (key, actor) in &members {
+            let before = table.places.insert(*key, refuge.clone());
+            trace::entered(actor, before.as_deref(), refuge);
         }
         let evicted = in_order(members.values().cloned().collect());
         table.members.entry(refuge.key().0).or_default().extend(members);
@@ -87,19 +91,21 @@ impl Membership {
 impl Table {
     fn enter(&mut self, actor: &Arc<Owner>, spot: &Arc<Owner>) {
         let (Key(actor_key), Key(spot_key)) = (actor.key(), spot.key());
-        if let Some(before) = self.places.insert(actor_key, spot.clone()) {
+        let before = self.places.insert(actor_key, spot.clone());
+        trace::entered(actor, before.as_deref(), spot);
+        if let Some(before) = before {
             self.leave(actor_key, &before);
         }
         self.members.entry(spot_key).or_default().insert(actor_key, actor.clone());
     }
 
-    fn leave(&mut self, actor: usize, spot: &Owner) {
+    fn leave(&mut self, actor: usize, spot: &Owner) -> Option<Arc<Owner>> {
         let key = spot.key().0;
-        if let Some(members) = self.members.get_mut(&key) {
-            members.remove(&actor);
-            if members.is_empty() {
-                self.members.remove(&key);
-            }
+        let members = self.members.get_mut(&key)?;
+        let left = members.remove(&actor);
+        if members.is_empty() {
+            self.members.remove(&key);
         }
+        left
     }
 }

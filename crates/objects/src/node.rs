@@ -16,6 +16,7 @@ use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::{Class, Count, NodeCounters, Owner};
 use turnkeep_scheduler::pool::{Pool, driven};
 use turnkeep_scheduler::timeline::Clock;
+use turnkeep_trace::Event;
 
 use crate::actor::{Actor, Handler};
 use crate::builder::{Builder, Factory, TypeEntry};
@@ -37,6 +38,7 @@ use crate::shutdown::{self, ShutdownReport};
 use crate::spawn::{Task, Tasks, spawn};
 use crate::spot::{Entry, Spot};
 use crate::status::{self, MetricsServer, Observer, Observers};
+use crate::trace::Traced;
 use crate::work::{Work, cpu_work, io_work};
 
 /// What the object layer counts.
@@ -92,6 +94,7 @@ pub(crate) struct NodeInner {
     /// The Entry Spot, from the start of the node to its end. The Spot has a count of the node, so it must go.
     entry: RwLock<Option<Arc<Owner>>>,
     pub(crate) tallies: Counters<TALLIES>,
+    pub(crate) traced: Option<Traced>,
     generations: AtomicU64,
     task_info: Arc<TypeInfo>,
     state: AtomicU8,
@@ -115,9 +118,17 @@ impl NodeInner {
             locate: parts.locate,
             entry: RwLock::new(None),
             tallies: Counters::new(),
+            traced: parts.traced,
             generations: AtomicU64::new(1),
             task_info: Arc::new(TypeInfo::plain(Id::fixed("task"))),
             state: AtomicU8::new(OPEN),
+        }
+    }
+
+    /// Records something of the node as a whole.
+    pub(crate) fn trace(&self, event: &Event) {
+        if let Some(traced) = &self.traced {
+            traced.recorder.record(event);
         }
     }
 
@@ -245,7 +256,7 @@ impl NodeInner {
         match object.kind {
             ObjectKind::Actor => {
                 if let Some(spot) = self.membership.remove(owner.key()) {
-                    tell_leave(&spot, Leave { member: object.member(), told: None, departing: None });
+                    tell_leave(&spot, Leave::of_the_dead(object.member()));
                 }
             }
             ObjectKind::Spot => match self.entry() {
@@ -280,6 +291,7 @@ pub(crate) struct Parts {
     pub(crate) counters: Arc<NodeCounters>,
     pub(crate) task_class: Arc<Class>,
     pub(crate) locate: Box<dyn Locate>,
+    pub(crate) traced: Option<Traced>,
 }
 
 /// Ends the node when the last of the program's handles is gone.

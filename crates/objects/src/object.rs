@@ -280,6 +280,10 @@ impl Identity for Object {
         format!("{} {} #{}", self.kind, self.id, self.generation)
     }
 
+    fn number(&self) -> u64 {
+        self.generation.0
+    }
+
     fn ended(&self, why: Refusal) {
         if let Some(timers) = self.any_timers() {
             timers.end();

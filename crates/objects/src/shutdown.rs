@@ -11,6 +11,7 @@ use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::io;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
+use turnkeep_trace::Event;
 
 use crate::ask::either;
 use crate::error::{Error, ErrorKind};
@@ -94,6 +95,11 @@ pub(crate) async fn shutdown(node: Arc<NodeInner>, limit: Duration) -> Result<Sh
         let pool = node.pool.clone();
         let _ = io::infra_handle().spawn_blocking(move || pool.stop()).await;
     }
+    node.trace(&Event::NodeEnded { forced: cancelled > 0 });
+    if let Some(traced) = node.traced.clone().filter(|traced| traced.own) {
+        // The writer has logged what went wrong, if anything did.
+        let _ = io::infra_handle().spawn_blocking(move || drop(traced.recorder.finish())).await;
+    }
     Ok(ShutdownReport { forced, cancelled, unfinished })
 }
 
@@ -115,7 +121,8 @@ async fn drain(node: &Arc<NodeInner>, times: &Times) {
 pub(crate) fn abandon(node: &Arc<NodeInner>) {
     node.begin_draining();
     node.set_stopped();
-    cancel_all(node);
+    let (cancelled, _) = cancel_all(node);
+    node.trace(&Event::NodeEnded { forced: cancelled > 0 });
 }
 
 async fn in_time(due: u64, work: impl Future<Output = ()>) {

@@ -265,7 +265,7 @@ impl<T: Any + Send> Access<'_, T> {
     /// The handler has ended, though work of its turn goes on: its record's reservation goes back now, once
     /// (LANE-3).
     pub fn handler_ended(&mut self) {
-        self.act.owner().give_back(self.act.lane(), self.act.reserved().replace(0));
+        self.act.owner().give_back(self.act.lane(), self.act.reserved().replace(0), self.act.record());
     }
 
     /// Waits for `future` with the gate given up. Whether the context allows that is decided by the caller.

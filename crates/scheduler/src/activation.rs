@@ -55,6 +55,7 @@ use crate::link::{Kind, Link};
 use crate::owner::Owner;
 use crate::standing::Cut;
 use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use crate::trace;
 use crate::waits::Berth;
 
 const ATTACHED: u8 = 0;
@@ -126,6 +127,8 @@ pub(crate) struct Activation {
     reserved: Cell<u64>,
     /// The lane of its record.
     lane: Lane,
+    /// The number of its record in a trace; 0 without one.
+    record: u64,
     /// The grant of its newest turn.
     grant: Cell<Grant>,
     /// Whether it stands in its owner's list of suspended handlers.
@@ -195,6 +198,7 @@ pub(crate) struct About<'a> {
     pub(crate) gate: &'a Arc<Owner>,
     pub(crate) lane: Lane,
     pub(crate) reserved: u64,
+    pub(crate) record: u64,
     pub(crate) grant: Grant,
 }
 
@@ -262,6 +266,7 @@ impl Act {
             table: Cell::new(None),
             reserved: Cell::new(about.reserved),
             lane: about.lane,
+            record: about.record,
             grant: Cell::new(about.grant),
             listed: Cell::new(false),
             deadline_ns: Cell::new(u64::MAX),
@@ -459,6 +464,10 @@ impl Activation {
         self.lane
     }
 
+    pub(crate) fn record(&self) -> u64 {
+        self.record
+    }
+
     pub(crate) fn reserved(&self) -> &Cell<u64> {
         &self.reserved
     }
@@ -613,6 +622,7 @@ fn wake(block: NonNull<Activation>) {
         }
         Woken::QueueLink => {
             let gate = act.gate_arc();
+            trace::resume_queued(&gate, act.record);
             // SAFETY: the state says `QUEUED` and this thread made it so: the link is in no list, and the
             // block stays until the link has come out.
             unsafe { gate.push_link(block.cast()) };

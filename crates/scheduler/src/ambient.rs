@@ -126,6 +126,12 @@ impl Current<'_> {
         self.0.grant().get()
     }
 
+    /// The number of the turn's record in a trace; 0 without one.
+    #[must_use]
+    pub fn record(&self) -> u64 {
+        self.0.record()
+    }
+
     /// The handler is over: what its turn still does is no longer the handler.
     pub fn close(&self) {
         self.0.closed().set(true);

@@ -10,6 +10,7 @@ use crate::activation::Act;
 use crate::link::{Fifo, Kind, Link};
 use crate::owner::Owner;
 use crate::record::Record;
+use crate::trace::Trace;
 
 /// The holder's part of an owner.
 pub(crate) struct Core {
@@ -79,12 +80,17 @@ impl Core {
     }
 
     /// Sorts what came in into its places, in order. Returns whether the owner's control link was among it.
-    pub(crate) fn sort(&mut self, links: impl Iterator<Item = NonNull<Link>>, claims: bool) -> bool {
+    pub(crate) fn sort(
+        &mut self,
+        links: impl Iterator<Item = NonNull<Link>>,
+        claims: bool,
+        trace: Trace<'_>,
+    ) -> bool {
         let mut control = false;
         for link in links {
             // SAFETY: a link out of the inbox is alive and the holder's.
             match unsafe { link.as_ref() }.kind() {
-                Kind::Record => self.append(link),
+                Kind::Record => self.append(link, trace),
                 Kind::Resume if claims => {
                     // SAFETY: a resume link, its block alive until `begin_resume`.
                     let act = unsafe { Act::from_link(link) };
@@ -95,7 +101,11 @@ impl Core {
                         self.resume = Some(act);
                     }
                 }
-                Kind::Member | Kind::Resume => self.push_place(link),
+                kind @ (Kind::Member | Kind::Resume) => {
+                    // SAFETY: a link of that kind out of the inbox, alive and ours.
+                    unsafe { trace.placed(kind, link) };
+                    self.push_place(link);
+                }
                 Kind::Control => control = true,
                 Kind::Marker => unreachable!("a marker is queued by its own holder only"),
             }
@@ -103,9 +113,10 @@ impl Core {
         control
     }
 
-    fn append(&mut self, link: NonNull<Link>) {
+    fn append(&mut self, link: NonNull<Link>, trace: Trace<'_>) {
         // SAFETY: a record's link, alive.
-        let (lane, reserved) = unsafe { Record::peek(link) };
+        let (lane, reserved, number) = unsafe { Record::peek(link) };
+        trace.appended(number);
         if reserved != 0 {
             self.appended[lane as usize] = self.appended[lane as usize].wrapping_add(1);
         }
@@ -265,7 +276,7 @@ impl Core {
 
     /// The owner is gone: drops what is left, and with it what it kept alive.
     pub(crate) fn abandon(&mut self, left: impl Iterator<Item = NonNull<Link>>) {
-        self.sort(left, false);
+        self.sort(left, false, Trace::NONE);
         self.claimed = false;
         while let Some(item) = self.pick(false) {
             match item {

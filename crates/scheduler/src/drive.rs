@@ -12,6 +12,7 @@ use std::sync::Arc;
 use turnkeep_machines::budget::Slice;
 use turnkeep_machines::gate::Phase;
 use turnkeep_machines::pair::{Lane, Pair};
+use turnkeep_trace::field::{How, Stage};
 
 use crate::access::{Ending, Start};
 use crate::activation::{About, Act, Polled};
@@ -23,6 +24,7 @@ use crate::pool::driven::What;
 use crate::pool::slice_began_ns;
 use crate::record::{Record, Refusal};
 use crate::ticks;
+use crate::trace::{self, Trace};
 
 /// How many reservations may come back before the holder looks for waiters in the midst of a slice.
 const LOOK_FOR_WAITERS_EVERY: u32 = 32;
@@ -138,6 +140,7 @@ impl<'a> Holder<'a> {
             self.end(&member, Refusal::Ended);
         }
         if self.core().ended {
+            trace::member_passed(self.gate, &member);
             return self.place(member);
         }
         let on_hold = is_on_hold(&member);
@@ -145,7 +148,10 @@ impl<'a> Holder<'a> {
             Some(Item::Record(record)) => self.begin(record, &member),
             _ => match take_last(&member) {
                 Some(last) => self.begin(last, &member),
-                None => self.place(member),
+                None => {
+                    trace::member_passed(self.gate, &member);
+                    self.place(member)
+                }
             },
         }
     }
@@ -154,17 +160,23 @@ impl<'a> Holder<'a> {
     fn begin(&mut self, record: Record, owner: &Arc<Owner>) -> Step {
         if core_of(owner).ended {
             self.finished += 1;
-            owner.give_back(record.lane(), record.reserved());
+            if !Arc::ptr_eq(owner, self.gate) {
+                trace::member_passed(self.gate, owner);
+            }
+            owner.give_back(record.lane(), record.reserved(), record.number());
+            trace::discarded(owner, &record, Refusal::Ended);
             guarded(owner, || record.refuse(owner, Refusal::Ended));
             return self.after(owner, Ending::Done);
         }
-        let (lane, reserved) = (record.lane(), record.reserved());
+        let (lane, reserved, number) = (record.lane(), record.reserved(), record.number());
         note(owner, What::Turn, || record.name());
         core_of(owner).pair.on_turn(lane);
         let grant = self.core().gate.take();
+        trace::turn_begun(self.gate, grant, owner, number, lane);
         self.turns += 1;
         // The block may be exchanged for a larger one when the size of the future is known.
-        let block = Cell::new(Act::acquire(&About { owner, gate: self.gate, lane, reserved, grant }));
+        let block =
+            Cell::new(Act::acquire(&About { owner, gate: self.gate, lane, reserved, record: number, grant }));
         let start = AssertUnwindSafe(|| record.start(Start::new(&block)));
         let polled = match ambient::in_turn(block.get(), || catch_unwind(start)) {
             Ok(started) => started.polled,
@@ -176,13 +188,16 @@ impl<'a> Holder<'a> {
     /// The resume record of a yielded handler came up: a turn of its own (YIELD-6).
     fn resume(&mut self, act: Act) -> Step {
         // The block must outlive `begin_resume`, which may give the last count back.
+        let number = act.record();
         if !act.begin_resume() {
+            trace::resume_gone(self.gate, number);
             return Step::Boundary;
         }
         let owner = act.owner_arc();
         note(&owner, What::Resume, || "");
         core_of(&owner).pair.on_turn(Lane::Application);
         act.grant().set(self.core().gate.take());
+        trace::turn_resumed(self.gate, act.grant().get(), &owner, number);
         self.turns += 1;
         self.poll(act, &owner)
     }
@@ -196,6 +211,7 @@ impl<'a> Holder<'a> {
         note(&owner, What::GoOn, || "");
         let resumed = self.core().gate.resume(act.grant().get());
         assert!(resumed, "GATE-9: a handler goes on under the grant it waited with");
+        trace::turn_went_on(self.gate, act.grant().get(), act.record());
         self.poll(act, &owner)
     }
 
@@ -223,7 +239,8 @@ impl<'a> Holder<'a> {
             report(owner, panic);
         }
         owner.delist(act);
-        owner.give_back(act.lane(), act.reserved().replace(0));
+        owner.give_back(act.lane(), act.reserved().replace(0), act.record());
+        trace::turn_stopped(self.gate, act.grant().get(), act.record(), How::Ended);
         act.finish();
         self.finished += 1;
         self.core().gate.give_up();
@@ -233,7 +250,9 @@ impl<'a> Holder<'a> {
 
     /// The turn of `owner` is over; what becomes of the object.
     fn after(&mut self, owner: &Arc<Owner>, ending: Ending) -> Step {
-        core_of(owner).claimed = false;
+        if std::mem::take(&mut core_of(owner).claimed) {
+            trace::claim_released(owner);
+        }
         if owner.is_cancelled() && !core_of(owner).ended {
             self.end(owner, Refusal::Ended);
         }
@@ -244,13 +263,14 @@ impl<'a> Holder<'a> {
             {
                 guarded(owner, || last.refuse(owner, Refusal::Ended));
             }
-            Ending::Seal { last } => {
+            Ending::Seal { mut last } => {
                 if owner.class().shares_gate {
                     owner.standing().close();
                 }
                 owner.seal(Refusal::Ended);
                 owner.wake_yields();
                 owner.class().counters.add(Count::Accepted as usize, 1);
+                trace::staged(owner, &mut last, Stage::Last);
                 core_of(owner).last = Some(last);
             }
             Ending::End { why } => {
@@ -292,6 +312,7 @@ impl<'a> Holder<'a> {
             let work = core_of(&member).has_work(is_on_hold(&member));
             if work || member.is_cancelled() || is_to_end(&member) {
                 self.drain_news();
+                trace::member_placed(self.gate, &member);
                 let link = member.into_link();
                 self.core().push_place(link);
                 return Step::Boundary;
@@ -303,7 +324,7 @@ impl<'a> Holder<'a> {
     }
 
     /// The object moves: it is made ready where it arrives, and this thread has no more to do with it.
-    fn depart(&mut self, owner: &Arc<Owner>, host: Option<Arc<Owner>>, first: Record) -> Step {
+    fn depart(&mut self, owner: &Arc<Owner>, host: Option<Arc<Owner>>, mut first: Record) -> Step {
         let own_gate = Arc::ptr_eq(owner, self.gate);
         if own_gate {
             self.flush();
@@ -311,6 +332,8 @@ impl<'a> Holder<'a> {
         owner.serve_lines();
         let core = core_of(owner);
         core.pair = Pair::default();
+        trace::staged(owner, &mut first, Stage::Arrival);
+        trace::moved(owner, host.as_deref());
         core.arrival = Some(first);
         owner.set_host(host);
         owner.make_ready();
@@ -320,6 +343,7 @@ impl<'a> Holder<'a> {
     /// The handler waits and keeps the gate (GATE-7).
     fn suspend(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
         self.core().gate.suspend();
+        trace::turn_stopped(self.gate, act.grant().get(), act.record(), How::Kept);
         owner.list(act);
         if !Arc::ptr_eq(owner, self.gate) {
             owner.serve_lines();
@@ -348,13 +372,17 @@ impl<'a> Holder<'a> {
     /// The handler yields: the gate is free for the next turn, its resume will come as a record (YIELD-4).
     fn release(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
         self.core().gate.give_up();
+        // Before a wake-up can queue the handler.
+        trace::turn_stopped(self.gate, act.grant().get(), act.record(), How::Yielded);
         if owner.class().claims {
             core_of(owner).claimed = true;
+            trace::claim_taken(owner, act.record());
         }
         let cancelled = owner.list(act);
         owner.serve_lines();
         if !act.release_gate() {
             self.drain_news();
+            trace::resume_queued(self.gate, act.record());
             self.queue_resume(act);
         } else if cancelled || act.is_newly_cut() {
             act.wake();
@@ -364,7 +392,8 @@ impl<'a> Holder<'a> {
 
     fn queue_resume(&mut self, act: Act) {
         let claims = self.gate.class().claims;
-        self.core().sort(std::iter::once(act.link()), claims);
+        let trace = Trace::of(self.gate);
+        self.core().sort(std::iter::once(act.link()), claims, trace);
     }
 
     /// Ends an object: waiting handlers first, then what is queued, then the state (see [`crate::access`]).
@@ -373,10 +402,12 @@ impl<'a> Holder<'a> {
         self.drop_suspended(owner);
         let core = core_of(owner);
         core.ended = true;
+        trace::ended(owner, why);
         let own: Vec<Record> = core.take_own_records();
         for record in own {
             self.finished += 1;
-            owner.give_back(record.lane(), record.reserved());
+            owner.give_back(record.lane(), record.reserved(), record.number());
+            trace::discarded(owner, &record, why);
             guarded(owner, || record.refuse(owner, why));
         }
         drop_state(owner);
@@ -384,9 +415,10 @@ impl<'a> Holder<'a> {
     }
 
     /// Takes an object's state away and lets `first` make another; what is queued stays (ERR-3).
-    fn restart(&mut self, owner: &Arc<Owner>, first: Record) {
+    fn restart(&mut self, owner: &Arc<Owner>, mut first: Record) {
         self.drop_suspended(owner);
         drop_state(owner);
+        trace::staged(owner, &mut first, Stage::Arrival);
         owner.class().counters.add(Count::Accepted as usize, 1);
         let before = core_of(owner).arrival.replace(first);
         debug_assert!(before.is_none(), "an arrival is an object's first turn where it is");
@@ -399,12 +431,15 @@ impl<'a> Holder<'a> {
                 report(owner, panic);
             }
             owner.delist(act);
-            owner.give_back(act.lane(), act.reserved().replace(0));
+            owner.give_back(act.lane(), act.reserved().replace(0), act.record());
+            trace::cancelled(owner, act.record());
             act.finish();
             self.finished += 1;
         }
         let core = core_of(owner);
-        core.claimed = false;
+        if std::mem::take(&mut core.claimed) {
+            trace::claim_released(owner);
+        }
         core.forget_resume();
     }
 
@@ -419,6 +454,7 @@ impl<'a> Holder<'a> {
     fn stand_behind(&mut self) {
         self.look_for_waiters();
         self.flush();
+        trace::stood_behind(self.gate);
         self.gate.class().pool.schedule_behind(self.gate.clone());
     }
 
@@ -466,7 +502,7 @@ fn is_on_hold(owner: &Owner) -> bool {
 /// Takes what came in for `owner` and sorts it into its places.
 fn drain(owner: &Arc<Owner>) {
     let links = owner.inbox().take().in_order();
-    if core_of(owner).sort(links, owner.class().claims) {
+    if core_of(owner).sort(links, owner.class().claims, Trace::of(owner)) {
         owner.control_seen();
     }
     if owner.standing().is_handing() && is_all_appended(owner) {

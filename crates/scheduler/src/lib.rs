@@ -33,6 +33,7 @@ mod state;
 mod sync;
 pub mod ticks;
 pub mod timeline;
+pub mod trace;
 pub mod virtual_time;
 pub mod waits;
 mod wake_word;

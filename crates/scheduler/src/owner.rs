@@ -18,6 +18,7 @@ use std::sync::Arc;
 use turnkeep_machines::lane::{Limits, Refused, Use};
 use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Key;
+use turnkeep_trace::Recorder;
 
 use crate::access::Ending;
 use crate::activation::Act;
@@ -37,6 +38,7 @@ use crate::standing::Standing;
 use crate::state::State;
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, Ordering, fence};
+use crate::trace;
 use crate::waits::{Entry, Signpost};
 use crate::wake_word::WakeWord;
 
@@ -78,10 +80,17 @@ pub struct Class {
     pub pool: Pool,
     /// The node's counters.
     pub counters: Arc<NodeCounters>,
+    /// Where what happens to these owners is recorded.
+    pub recorder: Option<Arc<Recorder>>,
 }
 
 /// What the layer above knows about an owner.
 pub trait Identity: Any + Send + Sync {
+    /// The number of this life of the object in a trace, never used again; 0 for none.
+    fn number(&self) -> u64 {
+        0
+    }
+
     /// The object has ended: its state is gone. Called once, under its gate; must not block or panic.
     fn ended(&self, why: Refusal);
 
@@ -188,7 +197,8 @@ impl Owner {
     /// # Errors
     ///
     /// Why not, with the record.
-    pub fn try_submit(self: &Arc<Self>, record: Record) -> Result<(), (Refusal, Record)> {
+    pub fn try_submit(self: &Arc<Self>, mut record: Record) -> Result<(), (Refusal, Record)> {
+        trace::number(self, &mut record);
         let lane = record.lane() as usize;
         let (front, back) = (&self.front[lane], &self.back[lane]);
         let decided = match record.reserved() {
@@ -198,7 +208,7 @@ impl Owner {
         };
         match decided {
             Ok(()) => {
-                self.accept(record);
+                self.accept(record, false);
                 Ok(())
             }
             Err(why) => Err(self.refuse(self.refusal(why), record)),
@@ -210,7 +220,11 @@ impl Owner {
     /// # Errors
     ///
     /// Why waiting would not help, with the record.
-    pub fn submit_or_wait(self: &Arc<Self>, record: Record) -> Result<Option<RoomWait>, (Refusal, Record)> {
+    pub fn submit_or_wait(
+        self: &Arc<Self>,
+        mut record: Record,
+    ) -> Result<Option<RoomWait>, (Refusal, Record)> {
+        trace::number(self, &mut record);
         let lane = record.lane();
         let at = lane as usize;
         let (front, back) = (&self.front[at], &self.back[at]);
@@ -219,7 +233,7 @@ impl Owner {
         }
         match front.admit(back, self.class.limits[at], record.reserved()) {
             Ok(()) => {
-                self.accept(record);
+                self.accept(record, false);
                 Ok(None)
             }
             Err(why @ (Refused::Sealed | Refused::TooLarge)) => Err(self.refuse(self.refusal(why), record)),
@@ -246,11 +260,14 @@ impl Owner {
                 self.front[at].withdraw_waiters();
                 return Ok(LinedUp::Admitted(record));
             }
-            line.queue(record).map(|(number, wait)| LinedUp::Waits(number, wait))
+            let in_trace = record.number();
+            let (number, wait) = line.queue(record)?;
+            trace::waiting(self, lane, in_trace);
+            Ok(LinedUp::Waits(number, wait))
         });
         match lined_up.map_err(|(why, record)| self.refuse(why, record))? {
             LinedUp::Admitted(record) => {
-                self.accept(record);
+                self.accept(record, false);
                 Ok(None)
             }
             LinedUp::Waits(number, wait) => Ok(Some(RoomWait::new(self.clone(), lane, number, wait))),
@@ -269,6 +286,7 @@ impl Owner {
     /// Counts an attempt that came to nothing.
     pub(crate) fn refuse(&self, why: Refusal, record: Record) -> (Refusal, Record) {
         self.class.counters.add(Count::Refused as usize, 1);
+        trace::refused(self, &record, why);
         (why, record)
     }
 
@@ -279,6 +297,7 @@ impl Owner {
         let left = self.rare.if_any(|rare| {
             let line = &mut rare.lines[at];
             let record = line.leave(number)?;
+            trace::left_line(self, &record);
             if line.is_empty() {
                 self.front[at].withdraw_waiters();
             }
@@ -306,7 +325,8 @@ impl Owner {
         let served = self.rare.if_any(|rare| {
             let line = &mut rare.lines[at];
             let limits = self.class.limits[at];
-            let served = line.serve(&self.front[at], &self.back[at], limits, |record| self.accept(record));
+            let served =
+                line.serve(&self.front[at], &self.back[at], limits, |record| self.accept(record, true));
             if line.is_empty() {
                 self.front[at].withdraw_waiters();
             }
@@ -327,8 +347,9 @@ impl Owner {
         self.front[at].admit(&self.back[at], self.class.limits[at], record.reserved())
     }
 
-    pub(crate) fn accept(self: &Arc<Self>, record: Record) {
+    pub(crate) fn accept(self: &Arc<Self>, record: Record, from_line: bool) {
         self.class.counters.add(Count::Accepted as usize, 1);
+        trace::accepted(self, &record, from_line);
         // SAFETY: the record gives itself up to the link.
         unsafe { self.push_link(record.into_link()) };
     }
@@ -396,6 +417,7 @@ impl Owner {
     /// Seals both lanes for good; those who wait for room are refused.
     pub(crate) fn seal(&self, why: Refusal) {
         self.standing.end();
+        trace::sealed(self);
         self.seal_lanes(why);
     }
 
@@ -429,6 +451,7 @@ impl Owner {
     pub fn hand_over(self: &Arc<Self>) {
         self.hold();
         self.standing.hand_over();
+        trace::sealed(self);
         self.seal_lanes(Refusal::HandedOver);
         self.wake_yields();
         self.nudge();
@@ -437,6 +460,9 @@ impl Owner {
     /// Undoes [`Self::hand_over`], once. What is queued is where it was.
     pub fn take_back(self: &Arc<Self>) {
         self.standing.take_back();
+        if !self.standing.is_ending() {
+            trace::unsealed(self);
+        }
         self.front.iter().for_each(Front::open);
         if self.standing.is_ending() {
             self.front.iter().for_each(|front| _ = front.seal());
@@ -574,8 +600,9 @@ impl Owner {
     }
 
     /// Gives a reservation back. Only the holder may.
-    pub(crate) fn give_back(&self, lane: Lane, bytes: u64) {
+    pub(crate) fn give_back(&self, lane: Lane, bytes: u64, record: u64) {
         if bytes != 0 {
+            trace::given_back(self, record, bytes);
             self.back[lane as usize].give_back(bytes);
         }
     }

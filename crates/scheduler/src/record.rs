@@ -56,7 +56,14 @@ pub(crate) struct Header {
     table: &'static Table,
     /// What it has reserved in its lane; 0 for records that need no room.
     reserved: u64,
-    lane: Lane,
+    /// The lane in the lowest bit, and above it the record's number in a trace; 0 without one.
+    lane_and_number: u64,
+}
+
+impl Header {
+    fn lane(&self) -> Lane {
+        if self.lane_and_number & 1 == 0 { Lane::Application } else { Lane::Lifecycle }
+    }
 }
 
 struct Table {
@@ -136,7 +143,12 @@ impl Record {
     }
 
     fn new<W: Work>(lane: Lane, reserved: u64, work: W) -> Self {
-        let header = Header { link: Link::new(Kind::Record), table: &TableOf::<W>::TABLE, reserved, lane };
+        let header = Header {
+            link: Link::new(Kind::Record),
+            table: &TableOf::<W>::TABLE,
+            reserved,
+            lane_and_number: lane as u64,
+        };
         Self(NonNull::from(Box::leak(Box::new(Whole { header, work }))).cast())
     }
 
@@ -148,7 +160,20 @@ impl Record {
     /// The lane it is meant for.
     #[must_use]
     pub fn lane(&self) -> Lane {
-        self.header().lane
+        self.header().lane()
+    }
+
+    /// Its number in a trace; 0 without one.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.header().lane_and_number >> 1
+    }
+
+    /// Gives it a number, below 2^63.
+    pub(crate) fn set_number(&mut self, number: u64) {
+        // SAFETY: we own the allocation, and `&mut self` says that nobody looks.
+        let header = unsafe { self.0.as_mut() };
+        header.lane_and_number = number << 1 | header.lane_and_number & 1;
     }
 
     /// What it reserves of the lane's bytes: payload and overhead; 0 for an unmetered one.
@@ -208,15 +233,15 @@ impl Record {
         Self(link.cast())
     }
 
-    /// The lane and reservation of the record behind a link that is still queued.
+    /// The lane, reservation and number of the record behind a link that is still queued.
     ///
     /// # Safety
     ///
     /// The link came from `into_link` and is alive.
-    pub(crate) unsafe fn peek(link: NonNull<Link>) -> (Lane, u64) {
+    pub(crate) unsafe fn peek(link: NonNull<Link>) -> (Lane, u64, u64) {
         // SAFETY: the link is the first field of a live header.
         let header = unsafe { link.cast::<Header>().as_ref() };
-        (header.lane, header.reserved)
+        (header.lane(), header.reserved, header.lane_and_number >> 1)
     }
 }
 

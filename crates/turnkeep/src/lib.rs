@@ -65,6 +65,11 @@ pub mod market {
     pub use turnkeep_market::*;
 }
 
+/// Traces of a node ([`Builder::trace`]): how they are written, read, checked and explained (STAT-3, STAT-4).
+pub mod trace {
+    pub use turnkeep_trace::*;
+}
+
 /// What most programs need: `use turnkeep::prelude::*`.
 pub mod prelude {
     pub use turnkeep_macros::Message;

@@ -175,7 +175,14 @@ async fn chaos(run: usize, workers: usize, records: u32, seed: u64) {
             mode: std::marker::PhantomData,
         })
     }
-    let node = Node::builder()
+    // The smallest lanes go unrecorded, so that the race of the product alone is in the test too.
+    let path = format!("{}/chaos-{workers}-{records}.trace", env!("CARGO_TARGET_TMPDIR"));
+    let recorder = (records > 1).then(|| turnkeep::recorder(&path).unwrap());
+    let mut builder = Node::builder();
+    if let Some(recorder) = &recorder {
+        builder = builder.recorder(recorder.clone());
+    }
+    let node = builder
         .workers(workers)
         .application_lane(lane(records))
         .lifecycle_lane(lane(records.max(2)))
@@ -217,6 +224,9 @@ async fn chaos(run: usize, workers: usize, records: u32, seed: u64) {
     assert_eq!(seen.overlaps.load(Ordering::SeqCst), 0, "two turns under one gate");
     assert!(seen.handled.load(Ordering::SeqCst) > 1000);
     assert!(seen.panicked.load(Ordering::SeqCst) > 0);
+    if let Some(recorder) = recorder {
+        support::expect_clean(&recorder, &path);
+    }
 }
 
 /// One sender's random calls. Every one must end.

@@ -126,6 +126,7 @@ mod tests {
             lane: None,
             clock: Speed::Max,
             metrics: None,
+            trace: None,
             json: false,
         }
     }

@@ -48,6 +48,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "ADDR")]
     pub(crate) metrics: Option<SocketAddr>,
 
+    /// Record what the node does in FILE, for `turnkeep check`; with --repeat, the last run's
+    #[arg(long, value_name = "FILE")]
+    pub(crate) trace: Option<PathBuf>,
+
     /// Print one JSON object instead of tables
     #[arg(long)]
     pub(crate) json: bool,

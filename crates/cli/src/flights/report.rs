@@ -277,6 +277,7 @@ mod tests {
             lane,
             clock: Speed::Max,
             metrics: None,
+            trace: None,
             json: false,
         }
     }

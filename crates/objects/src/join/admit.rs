@@ -10,6 +10,7 @@ use turnkeep_scheduler::completion::Completer;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::waits::Answered;
+use turnkeep_trace::field::JoinId;
 
 use crate::caught::caught;
 use crate::envelope::{after_panic, panicked};
@@ -17,6 +18,7 @@ use crate::error::Failure;
 use crate::lifecycle::Lifecycle;
 use crate::object::{Departing, object_of, report};
 use crate::spot::{Admission, Joining, Member, Payload, Spot};
+use crate::trace;
 
 const OPEN: u8 = 0;
 const TAKEN: u8 = 1;
@@ -58,6 +60,7 @@ pub(crate) struct Admit {
     pub(super) actor: Arc<Owner>,
     pub(super) joining: Joining,
     pub(super) bytes: u64,
+    pub(super) number: JoinId,
     pub(super) ticket: Ticket,
     /// The number of the request, for those who look for cycles of waits.
     pub(super) call: u64,
@@ -92,7 +95,7 @@ impl<S: Spot> Job<S> for Admit {
     async fn run(self, access: Access<'_, S>) -> Ending {
         let spot = access.owner_arc();
         let mut turn = Lifecycle::new(access);
-        let Self { actor, joining, ticket, heard, decided, joined, .. } = self;
+        let Self { actor, joining, ticket, heard, decided, joined, number, .. } = self;
         let decision = match caught(S::on_actor_join(&mut turn, &joining)).await {
             Ok(Ok(Admission::Accept)) if spot.is_sealed() => Decision::Refused(Kind::ShuttingDown),
             Ok(Ok(Admission::Accept)) => Decision::Committed,
@@ -112,7 +115,11 @@ impl<S: Spot> Job<S> for Admit {
         // Decision and commit are one step: no look-up comes between, and an Actor that ends finds either its
         // request still its own or itself moved (JOIN-6).
         let in_time = if committed {
-            object_of(&spot).node.membership.enter_if(&actor, &spot, || ticket.take())
+            let entered = object_of(&spot).node.membership.enter_if(&actor, &spot, || ticket.take());
+            if entered {
+                trace::join_committed(&actor, number, &spot);
+            }
+            entered
         } else {
             ticket.take()
         };
@@ -126,6 +133,7 @@ impl<S: Spot> Job<S> for Admit {
         if !committed {
             return Ending::Done;
         }
+        trace::joined_called(&spot, number);
         let ended = caught(S::on_joined_actor(&mut turn, &joining.member)).await;
         heard.set();
         match ended {
@@ -151,8 +159,17 @@ pub(crate) struct Leave {
     pub(crate) member: Member,
     /// Who waits for the callback's end.
     pub(crate) told: Option<(Completer<Result<(), Kind>>, Answered)>,
+    /// The number of the Join in a trace; 0 for none.
+    pub(crate) number: JoinId,
     /// Dropped when the Spot has been told.
     pub(crate) departing: Option<Departing>,
+}
+
+impl Leave {
+    /// A member that has ended.
+    pub(crate) fn of_the_dead(member: Member) -> Self {
+        Self { member, told: None, number: JoinId(0), departing: None }
+    }
 }
 
 /// The record that tells a Spot of type `S`.
@@ -175,7 +192,8 @@ impl<S: Spot> Job<S> for Leave {
     async fn run(self, access: Access<'_, S>) -> Ending {
         let spot = access.owner_arc();
         let mut turn = Lifecycle::new(access);
-        let Self { member, told: waiting, departing } = self;
+        let Self { member, told: waiting, number, departing } = self;
+        trace::leave_called(&spot, number);
         let (told, ending) = match caught(S::on_leave_actor(&mut turn, &member)).await {
             Ok(Ok(())) => (Ok(()), Ending::Done),
             Ok(Err(failure)) => {

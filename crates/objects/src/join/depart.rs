@@ -19,6 +19,7 @@ use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::waits::{self, Answered, Cycle, Waiting};
+use turnkeep_trace::field::JoinId;
 
 use super::admit::{Admit, Decision, Leave, Ticket, callback_failed};
 use super::{Join, Row, Told};
@@ -33,6 +34,7 @@ use crate::lifecycle::Lifecycle;
 use crate::node::{NodeInner, Tally};
 use crate::object::{Departing, object_of, report};
 use crate::spot::{Joining, Payload};
+use crate::trace;
 
 /// A Join whose turn has come.
 pub(crate) struct Move {
@@ -94,18 +96,19 @@ fn refused(actor: &Owner, cycle: &Cycle) {
 }
 
 /// Keeps the Actor's application lane closed (JOIN-11).
-struct Hold(Arc<Owner>);
+struct Hold(Arc<Owner>, JoinId);
 
 impl Drop for Hold {
     fn drop(&mut self) {
         let own_turn = with_turn(|turn| turn.is_some_and(|turn| std::ptr::eq(turn.owner(), &*self.0)));
+        trace::hold_released(&self.0, self.1);
         self.0.release_hold(own_turn);
     }
 }
 
 impl Move {
     pub(super) fn new(join: Join, told: Told, announced: Announced, rest: Row) -> Self {
-        let hold = Hold(join.actor.clone());
+        let hold = Hold(join.actor.clone(), join.number);
         Self { join, told, announced, _hold: hold, _rest: rest }
     }
 }
@@ -147,6 +150,7 @@ impl<A: Actor> Job<A> for Move {
         let actor = access.owner_arc();
         let node = &object_of(&actor).node;
         let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
+        trace::join_began(&actor, self.join.number);
         let target = self.target(node);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
         let outcome = departure.run(&mut access, &self).await;
@@ -168,6 +172,8 @@ struct Departure {
     source: Arc<Owner>,
     target: Result<Arc<Owner>, Kind>,
     due: u64,
+    /// The number of the Join in a trace.
+    number: JoinId,
     ticket: Ticket,
     /// The turns it needs of the target, until it has had them.
     of_target: Option<Waiting>,
@@ -193,6 +199,7 @@ impl Departure {
             source,
             target,
             due: ticks::after_duration(join.timeout),
+            number: join.number,
             ticket: Ticket::new(),
             of_target: None,
             of_source: None,
@@ -229,12 +236,14 @@ impl Departure {
             refused(&self.actor, &cycle);
             return self.machine.on(News::Refused(Kind::WaitCycle));
         }
+        trace::join_asked(&self.actor, self.number, &spot);
         let (decided, mut decision) = completion();
         let (joined_told, joined) = completion();
         let admit = Admit {
             actor: self.actor.clone(),
             joining: Joining { member: object_of(&self.actor).member(), request: join.request.clone() },
             bytes: join.bytes,
+            number: self.number,
             ticket: self.ticket.clone(),
             call,
             heard,
@@ -370,7 +379,10 @@ impl Departure {
 
     fn tell_leave(&mut self, told: Option<(Completer<Result<(), Kind>>, Answered)>) -> bool {
         let member = object_of(&self.actor).member();
-        tell_leave(&self.source, Leave { member, told, departing: self.departing.take() })
+        tell_leave(
+            &self.source,
+            Leave { member, told, number: self.number, departing: self.departing.take() },
+        )
     }
 
     /// Whether the membership has changed. Once the request was withdrawn, or is found decided, that is final.
@@ -433,6 +445,7 @@ impl Arrival {
             Outcome::Rejected { .. } => Tally::JoinsRejected,
             Outcome::Failed(_) => Tally::JoinsFailed,
         });
+        trace::join_completed(&actor, of.join.number, outcome);
         let told = result_of(outcome, &of.join);
         let request: Option<Arc<dyn Any + Send + Sync>> = of.join.request.clone();
         let completed =

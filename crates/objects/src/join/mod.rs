@@ -9,12 +9,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use turnkeep_machines::defer::{Ending, Limits, Refused, Scope, Verdict};
+use turnkeep_machines::defer::{self, Ending, Limits, Refused, Verdict};
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::ambient::{Current, with_turn};
 use turnkeep_scheduler::completion::{Completer, Wait, completion};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::Record;
+use turnkeep_trace::field::{JoinId, RecordId, Scope};
 
 pub(crate) use self::admit::{Leave, leave_record};
 pub(crate) use self::depart::tell_leave;
@@ -29,6 +30,7 @@ use crate::id::ObjectKind;
 use crate::object::object_of;
 use crate::refs::{SpotAddress, SpotRef};
 use crate::spot::{Admits, Spot};
+use crate::trace;
 
 /// How long a Join may take when nothing else is said.
 pub const JOIN_TIMEOUT: Duration = Duration::from_secs(5);
@@ -93,11 +95,20 @@ pub struct Join {
     request: Option<Arc<dyn Any + Send + Sync>>,
     bytes: u64,
     timeout: Duration,
+    /// Its number in a trace, once it is registered; 0 without one.
+    number: JoinId,
 }
 
 impl Join {
     pub(crate) fn new<A: Actor, S: Spot>(actor: Arc<Owner>, destined: sealed::Destined) -> Self {
-        Self { actor, target: Target::new::<A, S>(destined), request: None, bytes: 0, timeout: JOIN_TIMEOUT }
+        Self {
+            actor,
+            target: Target::new::<A, S>(destined),
+            request: None,
+            bytes: 0,
+            timeout: JOIN_TIMEOUT,
+            number: JoinId(0),
+        }
     }
 
     /// What the target sees and the completion callback gets back; 1 MiB at most (JOIN-5).
@@ -159,7 +170,7 @@ impl From<DeferError> for Error {
 
 /// What a handler has registered, kept with its activation.
 struct Deferrals {
-    scope: Scope,
+    scope: defer::Scope,
     joins: Vec<Join>,
 }
 
@@ -187,6 +198,9 @@ pub fn defer(join: Join) -> Result<(), DeferError> {
             let deferrals = deferrals_in(local);
             let bytes = join.as_ref().map_or(0, |join| join.bytes);
             deferrals.scope.register(bytes)?;
+            if let Some(join) = &mut join {
+                join.number = trace::join_registered(&join.actor, RecordId(turn.record()));
+            }
             deferrals.joins.extend(join.take());
             Ok(())
         })
@@ -207,7 +221,7 @@ fn is_registration_scope(turn: &Current<'_>) -> bool {
 
 fn deferrals_in(local: &mut Option<Box<dyn Any + Send>>) -> &mut Deferrals {
     let boxed = local.get_or_insert_with(|| {
-        Box::new(Deferrals { scope: Scope::new(Limits::STANDARD), joins: Vec::new() })
+        Box::new(Deferrals { scope: defer::Scope::new(Limits::STANDARD), joins: Vec::new() })
     });
     match boxed.downcast_mut() {
         Some(deferrals) => deferrals,
@@ -252,6 +266,7 @@ pub(crate) fn end_of_scope(ending: Ending) -> Vec<Registered> {
             turn.with_local(|local| {
                 let deferrals = local.as_mut()?.downcast_mut::<Deferrals>()?;
                 let verdict = deferrals.scope.seal(ending);
+                trace::scope_ended(turn.owner(), scope_of(&verdict));
                 Some((verdict, std::mem::take(&mut deferrals.joins)))
             })
         })
@@ -267,9 +282,17 @@ pub(crate) fn end_of_scope(ending: Ending) -> Vec<Registered> {
     }
 }
 
+fn scope_of(verdict: &Verdict) -> Scope {
+    match verdict {
+        Verdict::Start(_) => Scope::Well,
+        Verdict::Drop(_) => Scope::Badly,
+    }
+}
+
 /// Starts what a handler registered, in its order. Called in the handler's turn, before the gate is given up.
 pub(crate) fn start(joins: Vec<Registered>) {
     let held = joins.into_iter().map(|Registered(join)| {
+        trace::hold_taken(&join.actor, join.number);
         join.actor.hold();
         let target = join.target.destination.resolve("join").map(Resolved::into_owner).ok();
         (Announced::new(&join, target), join, None)
@@ -280,9 +303,11 @@ pub(crate) fn start(joins: Vec<Registered>) {
 /// A new Actor goes straight to a Spot; to be called right behind its first record.
 pub(crate) fn arrive_at_creation(actor: &Arc<Owner>, target: &Target) -> Wait<Result<(), Error>> {
     let (told, wait) = completion();
+    let number = trace::join_registered(actor, RecordId(0));
+    trace::hold_taken(actor, number);
     actor.hold();
-    let join =
-        Join { actor: actor.clone(), target: target.clone(), request: None, bytes: 0, timeout: JOIN_TIMEOUT };
+    let (by, to) = (actor.clone(), target.clone());
+    let join = Join { actor: by, target: to, request: None, bytes: 0, timeout: JOIN_TIMEOUT, number };
     // Without a look-up: the caller holds a part of the directory.
     let known = match &join.target.destination {
         Destination::Owner(spot) => Some(spot.clone()),

@@ -43,6 +43,7 @@ fn gate_with(claims: bool, application: Limits) -> Arc<Owner> {
         is_asked: true,
         pool,
         counters: Arc::new(Counters::new()),
+        recorder: None,
     };
     Owner::new(Arc::new(class), Box::new(Nobody::default()), None)
 }
@@ -374,7 +375,7 @@ fn lane_7_b_a_close_waits_for_an_admission_between_its_decision_and_its_append()
     slice(gate.clone());
     assert!(gate.is_sealed());
     assert_eq!(*log.lock().unwrap(), [""; 0], "the last record waits");
-    gate.accept(record);
+    gate.accept(record, false);
     slice(gate.clone());
     assert_eq!(*log.lock().unwrap(), ["late", "last"]);
 }
@@ -389,7 +390,7 @@ fn lane_7_c_an_owner_that_is_handed_over_is_settled_when_all_is_appended() {
     slice(gate.clone());
     assert!(!gate.is_settled(false), "one is under way");
     assert!(matches!(gate.try_submit(Record::application(0, Add)), Err((Refusal::HandedOver, _))));
-    gate.accept(record);
+    gate.accept(record, false);
     slice(gate.clone());
     assert!(gate.is_settled(false));
     assert_eq!(log.lock().unwrap().len(), 0, "nothing runs meanwhile");

@@ -2,7 +2,8 @@
 //!
 //! A *peer* (`peer.rs`) says how its objects are made, sent to and asked; the scenarios (`scenarios.rs`) are
 //! the same code for all peers, and each checks the sum that its objects have reached. Senders and askers
-//! run on the peer's own two workers, except where a row says "outside".
+//! run on the peer's own two workers, except where a row says "outside". `turnkeep_rec` is Turnkeep with
+//! everything recorded to a file.
 #![allow(clippy::unwrap_used, reason = "a benchmark ends by it")]
 
 mod baseline;
@@ -36,6 +37,7 @@ fn main() {
     let mut table = Table::default();
     for scenario in SCENARIOS {
         run::<Turnkeep>(&mut criterion, scenario, &mut table);
+        run::<Turnkeep<true>>(&mut criterion, scenario, &mut table);
         run::<Plain>(&mut criterion, scenario, &mut table);
         run::<Boxed>(&mut criterion, scenario, &mut table);
     }

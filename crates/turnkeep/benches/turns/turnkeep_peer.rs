@@ -8,8 +8,10 @@ use turnkeep::prelude::*;
 
 use crate::peer::{BOUND, Count, Goal, Peer, WORKERS};
 
-pub(crate) struct Turnkeep {
+/// `RECORDED`: with all that the node does written to a file.
+pub(crate) struct Turnkeep<const RECORDED: bool = false> {
     node: Node,
+    trace: std::path::PathBuf,
     /// Runs what is awaited from outside of the node.
     outside: tokio::runtime::Runtime,
 }
@@ -61,8 +63,8 @@ impl Handles<Hop> for Relay {
     }
 }
 
-impl Peer for Turnkeep {
-    const NAME: &'static str = "turnkeep";
+impl<const RECORDED: bool> Peer for Turnkeep<RECORDED> {
+    const NAME: &'static str = if RECORDED { "turnkeep_rec" } else { "turnkeep" };
     type Counter = SpotRef<Counter>;
     type Relay = SpotRef<Relay>;
 
@@ -72,8 +74,10 @@ impl Peer for Turnkeep {
         let builder = Node::builder().workers(WORKERS).application_lane(lane);
         let builder = builder.spot_with("counter", Options::<Counter>::new());
         let builder = builder.spot_with("relay", Options::<Relay>::new());
+        let trace = std::env::temp_dir().join(format!("turns-{}.trace", std::process::id()));
+        let builder = if RECORDED { builder.trace(&trace) } else { builder };
         let node = outside.block_on(builder.start()).unwrap();
-        Self { node, outside }
+        Self { node, trace, outside }
     }
 
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: F) {
@@ -122,8 +126,11 @@ impl Peer for Turnkeep {
     }
 }
 
-impl Drop for Turnkeep {
+impl<const RECORDED: bool> Drop for Turnkeep<RECORDED> {
     fn drop(&mut self) {
         let _report = self.outside.block_on(self.node.shutdown());
+        if RECORDED {
+            let _ = std::fs::remove_file(&self.trace);
+        }
     }
 }

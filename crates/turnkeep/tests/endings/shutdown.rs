@@ -9,6 +9,8 @@ use crate::support::{Log, Signal, within};
 use crate::world::*;
 
 const SHORT: Duration = Duration::from_millis(160);
+/// Its last eighth, in which objects close, is long beside what a busy machine takes for that.
+const ROOMY: Duration = Duration::from_secs(4);
 /// Far beyond any of the times here, far below a hang.
 const GENEROUS: Duration = Duration::from_secs(20);
 
@@ -74,7 +76,7 @@ async fn stop_1_b_an_ordinary_wait_that_never_ends_is_named_and_keeps_nobody_els
             let never = hold(&stuck).await;
             let waits = tokio::spawn(stuck.ask(act!(Room, [], |_turn| ())));
             let begun = Instant::now();
-            let report = node.shutdown_within(SHORT).await.unwrap();
+            let report = node.shutdown_within(ROOMY).await.unwrap();
             assert!(begun.elapsed() < GENEROUS);
             assert!(report.forced);
             assert_eq!(report.cancelled, 1, "{report:?}");
@@ -140,7 +142,7 @@ async fn stop_1_d_the_report_names_a_few_of_many() {
         for n in 0..40 {
             held.push(hold(&room(&node, &format!("r{n}")).await).await);
         }
-        let report = node.shutdown_within(SHORT).await.unwrap();
+        let report = node.shutdown_within(ROOMY).await.unwrap();
         assert_eq!((report.cancelled, report.unfinished.len()), (40, 16));
         held.iter().for_each(Signal::set);
     })

@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use turnkeep::trace::Recorder;
 use turnkeep::{Clock, Error, Lane, Node, PerActor, ShutdownReport, SpotWide};
 
 use super::input::{InputError, Reader};
@@ -131,7 +132,9 @@ async fn fly<M: Kind>(
 ) -> Result<JobResult, JobError> {
     let common = Arc::new(Common::new(rules));
     let clock = Clock::manual();
-    let started = start::<M>(options, &common, clock.clone()).await;
+    let recorder = options.trace.as_ref().map(turnkeep::recorder).transpose();
+    let recorder = recorder.map_err(|error| JobError::node("record", error))?;
+    let started = start::<M>(options, &common, clock.clone(), recorder.clone()).await;
     let node = started.map_err(|error| JobError::node("start", error))?;
     let _metrics = match options.metrics {
         None => None,
@@ -145,6 +148,9 @@ async fn fly<M: Kind>(
     let pace = Pace::new(clock, options.clock, Arc::clone(stop));
     let flown = fly_on::<M>(&node, &common, rows, live, &pace, options.mode).await;
     let ended = node.shutdown().await;
+    if let Some(recorder) = recorder {
+        recorder.finish().map_err(|error| JobError::node("record", error))?;
+    }
     let result = flown?;
     match ended {
         Ok(ShutdownReport { forced: false, .. }) => Ok(result),
@@ -155,7 +161,12 @@ async fn fly<M: Kind>(
     }
 }
 
-async fn start<M: Kind>(options: &Options, common: &Arc<Common>, clock: Clock) -> Result<Node, Error> {
+async fn start<M: Kind>(
+    options: &Options,
+    common: &Arc<Common>,
+    clock: Clock,
+    recorder: Option<Arc<Recorder>>,
+) -> Result<Node, Error> {
     let [airports, aircraft, board] = std::array::from_fn(|_| Arc::clone(common));
     let mut builder = Node::builder()
         .ask_timeout(PATIENCE)
@@ -167,6 +178,9 @@ async fn start<M: Kind>(options: &Options, common: &Arc<Common>, clock: Clock) -
         )
         .actor_with("aircraft", turnkeep::Options::new().factory(move |_| Ok(Aircraft::<M>::new(&aircraft))))
         .spot_with("board", turnkeep::Options::new().factory(move |_| Ok(Board::new(&board))));
+    if let Some(recorder) = recorder {
+        builder = builder.recorder(recorder);
+    }
     if let Some(workers) = options.workers {
         builder = builder.workers(workers.into());
     }

@@ -25,6 +25,7 @@ fn options(mode: Mode, workers: u16, lane: Option<u32>, limit: Option<u64>) -> O
         lane,
         clock: Speed::Max,
         metrics: None,
+        trace: None,
         json: false,
     }
 }

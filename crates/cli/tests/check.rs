@@ -1,0 +1,99 @@
+//! `turnkeep check` on what `turnkeep flights` has recorded, and on files that are no traces.
+#![allow(clippy::unwrap_used)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn turnkeep(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_turnkeep")).args(arguments).output().unwrap()
+}
+
+/// A path of this test alone.
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{}-{name}.trace", std::process::id()))
+}
+
+fn record(name: &str, options: &[&str]) -> PathBuf {
+    let path = path(name);
+    let output =
+        turnkeep(&[&["flights", "--limit", "500", "--trace", path.to_str().unwrap()], options].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    path
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+#[test]
+fn stat_3_o_flights_are_recorded_and_found_clean_in_both_modes() {
+    for mode in ["spotwide", "peractor"] {
+        let path = record(mode, &["--mode", mode, "--workers", "2", "--lane", "2"]);
+        let output = turnkeep(&["check", "--json", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+        let object: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+        assert_eq!((&object["clean"], &object["to_the_end"]), (&true.into(), &true.into()));
+        assert!(object["turns"].as_u64().unwrap() > 2_000, "{object}");
+        std::fs::remove_file(path).unwrap();
+    }
+}
+
+#[test]
+fn stat_3_p_a_cut_trace_is_checked_and_a_broken_one_is_told() {
+    let path = record("cut", &[]);
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(text(&output.stdout).contains("was not checked"), "{}", text(&output.stdout));
+
+    // The first grant of a later turn, taken back by one: the number is used again.
+    let broken = break_a_grant(&bytes);
+    std::fs::write(&path, broken).unwrap();
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(text(&output.stdout).starts_with("GATE-9: "), "{}", text(&output.stdout));
+    std::fs::remove_file(path).unwrap();
+}
+
+/// Finds a turn's beginning (code 40, a small grant above 1) and makes its grant 1, in place.
+fn break_a_grant(bytes: &[u8]) -> Vec<u8> {
+    let mut bytes = bytes.to_vec();
+    let at = (0..bytes.len() - 8).find(|at| {
+        let [array, code, since, gate, grant] = bytes[*at..at + 5] else { return false };
+        array == 0x97 && code == 40 && since < 0x80 && gate < 0x80 && (2..0x80).contains(&grant)
+            || array == 0x97
+                && code == 40
+                && since == 0xcc
+                && bytes[at + 4] < 0x80
+                && (2..0x80).contains(&bytes[at + 5])
+    });
+    let at = at.unwrap();
+    let grant = if bytes[at + 2] == 0xcc { at + 5 } else { at + 4 };
+    bytes[grant] = 1;
+    bytes
+}
+
+#[test]
+fn stat_3_q_what_is_no_trace_is_unreadable() {
+    let path = path("other");
+    std::fs::write(&path, "year,month,day\n").unwrap();
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("it is no trace"), "{}", text(&output.stderr));
+    std::fs::remove_file(&path).unwrap();
+    assert_eq!(turnkeep(&["check", path.to_str().unwrap()]).status.code(), Some(2));
+    let clauses = turnkeep(&["check", "--clauses"]);
+    assert_eq!(clauses.status.code(), Some(0));
+    assert!(text(&clauses.stdout).contains("GATE-1    no turn begins"), "{}", text(&clauses.stdout));
+}
+
+#[test]
+fn stat_4_an_object_of_a_trace_is_explained() {
+    // Cut in half, so that objects are alive at the end.
+    let path = record("why", &["--workers", "1"]);
+    let missing = turnkeep(&["check", "--why", "NOWHERE", path.to_str().unwrap()]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(text(&missing.stderr).contains("no object NOWHERE"), "{}", text(&missing.stderr));
+    std::fs::remove_file(path).unwrap();
+}
