@@ -248,7 +248,7 @@ impl NodeInner {
         match object.kind {
             ObjectKind::Actor => {
                 if let Some(spot) = self.membership.remove(owner.key()) {
-                    tell_leave(&spot, Leave { member: object.member(), told: None });
+                    tell_leave(&spot, Leave { member: object.member(), told: None, departing: None });
                 }
             }
             ObjectKind::Spot => match self.entry() {

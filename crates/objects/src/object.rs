@@ -2,7 +2,7 @@
 
 use std::any::{Any, TypeId};
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
 use parking_lot::Mutex;
@@ -56,6 +56,8 @@ pub(crate) struct Object {
     end: AtomicU8,
     /// How it comes to end, if somebody knows more than that.
     cause: AtomicU8,
+    /// Moves of members under way that will have to tell this Spot.
+    departures: AtomicU32,
     /// Made when the first one needs it.
     late: OnceLock<Box<Late>>,
 }
@@ -82,6 +84,23 @@ const IDLE: u8 = 2;
 const SHUTDOWN: u8 = 3;
 const CANCELLED: u8 = 4;
 
+/// A member's move that will have to tell its Spot: until it has, the Spot is not settled (see [`crate::seal`]).
+pub(crate) struct Departing(Arc<Owner>);
+
+impl Departing {
+    /// To be made before the membership changes.
+    pub(crate) fn of(spot: Arc<Owner>) -> Self {
+        object_of(&spot).departures.fetch_add(1, Ordering::AcqRel);
+        Self(spot)
+    }
+}
+
+impl Drop for Departing {
+    fn drop(&mut self) {
+        object_of(&self.0).departures.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
 /// How much of a panic's text is kept.
 const PANIC_BYTES_MAX: usize = 1024;
 
@@ -106,6 +125,7 @@ impl Object {
             ready: AtomicBool::new(false),
             end: AtomicU8::new(0),
             cause: AtomicU8::new(0),
+            departures: AtomicU32::new(0),
             late: OnceLock::new(),
         }
     }
@@ -131,6 +151,11 @@ impl Object {
     /// It subscribes to something.
     pub(crate) fn set_subscribed(&self) {
         self.late.get_or_init(Box::default).subscribed.store(true, Ordering::Release);
+    }
+
+    /// Whether members that are leaving have still to tell it.
+    pub(crate) fn has_departures(&self) -> bool {
+        self.departures.load(Ordering::Acquire) != 0
     }
 
     /// Whether it ever subscribed to something.

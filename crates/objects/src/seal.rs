@@ -10,8 +10,8 @@
 //! 1. In its turn each owner of the unit is handed over: admission ends (waiters are refused, their messages back),
 //!    application records stay queued, yields are woken with an error.
 //! 2. It gives the gate up until the unit is settled: no admission under way, no handler suspended, no move under
-//!    way or registered. Lifecycle records accepted before still run meanwhile: a half-done Join or leave needs
-//!    them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
+//!    way or registered, no member that left and has not told yet. Lifecycle records accepted before still run
+//!    meanwhile: a half-done Join or leave needs them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
 //! 3. Then it keeps the gate, as any handler that waits, and waits for the undo. The records stay where they are,
 //!    by owner in order; whoever moves them takes them from there, and the undo has nothing to put back.
 //!
@@ -34,7 +34,7 @@ use turnkeep_scheduler::ticks;
 
 use crate::call::{check_domain, check_open, check_wait, deadline_ns, too_late};
 use crate::create::submit_lifecycle;
-use crate::error::{Error, ErrorKind, not_accepted};
+use crate::error::{Error, ErrorKind, handed_over, not_accepted};
 use crate::id::{Generation, ObjectKind};
 use crate::object::object_of;
 
@@ -128,6 +128,10 @@ impl<T: Any + Send> Work for SealWork<T> {
 
 fn objection(owner: &Arc<Owner>) -> Option<Error> {
     let object = object_of(owner);
+    if owner.is_handed_over() {
+        // Another seal settles; its lifecycle records still run, and this is one of them.
+        return Some(handed_over(object, SEAL));
+    }
     let (kind, text) = if owner.is_sealed() {
         (ErrorKind::NotFound, "it is closing already; find it again by its id")
     } else if object.node.is_entry(owner) {
@@ -207,6 +211,7 @@ impl Unit {
         let here = self.own.key();
         // The seal's own handler is suspended, too.
         self.own.is_settled(true)
+            && !object_of(&self.own).has_departures()
             && self.members.iter().all(|member| member.gate_key() == here && member.is_settled(false))
     }
 

@@ -20,6 +20,9 @@ use turnkeep_machines::lane::{Limits, Refused, Returned, Taken, Use};
 
 use crate::sync::atomic::{AtomicU64, Ordering, fence};
 
+/// How often a reader of both words looks for a moment in which nothing came back.
+const LOOKS_MAX: u32 = 8;
+
 /// The senders' side of a lane.
 #[derive(Debug)]
 pub(crate) struct Front {
@@ -144,10 +147,20 @@ impl Front {
         Taken::from_bits(self.taken.load(Ordering::Acquire)).under_way(appended)
     }
 
-    /// What is outstanding now. Returned first: a record that comes back in between is counted, never missed.
+    /// What is outstanding at one moment, if there is a quiet one in a few looks; else a little more than it was.
+    /// Returned first: a record that comes back in between is counted, never missed.
     pub(crate) fn outstanding(&self, back: &Back) -> Use {
-        let returned = back.load();
-        self.load().outstanding(returned)
+        let mut returned = back.load();
+        let mut looks = 0;
+        loop {
+            let taken = Taken::from_bits(self.taken.load(Ordering::Acquire));
+            let latest = back.load();
+            looks += 1;
+            if latest.bits() == returned.bits() || looks == LOOKS_MAX {
+                return taken.outstanding(returned);
+            }
+            returned = latest;
+        }
     }
 
     fn load(&self) -> Taken {

@@ -588,7 +588,11 @@ impl Owner {
     /// What is outstanding in a lane.
     #[must_use]
     pub fn in_use(&self, lane: Lane) -> Use {
-        self.front[lane as usize].outstanding(&self.back[lane as usize])
+        let at = lane as usize;
+        let seen = self.front[at].outstanding(&self.back[at]);
+        let limits = self.class.limits[at];
+        // A look at a busy lane may count what has come back meanwhile; there is never more than the lane holds.
+        Use { records: seen.records.min(limits.records()), bytes: seen.bytes.min(limits.bytes()) }
     }
 
     /// How many wait for room in a lane.

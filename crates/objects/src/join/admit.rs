@@ -15,7 +15,7 @@ use crate::caught::caught;
 use crate::envelope::{after_panic, panicked};
 use crate::error::Failure;
 use crate::lifecycle::Lifecycle;
-use crate::object::object_of;
+use crate::object::{Departing, object_of};
 use crate::report::{Often, brief, report_often};
 use crate::spot::{Admission, Joining, Member, Payload, Spot};
 
@@ -152,6 +152,8 @@ pub(crate) struct Leave {
     pub(crate) member: Member,
     /// Who waits for the callback's end.
     pub(crate) told: Option<(Completer<Result<(), Kind>>, Answered)>,
+    /// Dropped when the Spot has been told.
+    pub(crate) departing: Option<Departing>,
 }
 
 /// The record that tells a Spot of type `S`.
@@ -174,7 +176,8 @@ impl<S: Spot> Job<S> for Leave {
     async fn run(self, access: Access<'_, S>) -> Ending {
         let spot = access.owner_arc();
         let mut turn = Lifecycle::new(access);
-        let (told, ending) = match caught(S::on_leave_actor(&mut turn, &self.member)).await {
+        let Self { member, told: waiting, departing } = self;
+        let (told, ending) = match caught(S::on_leave_actor(&mut turn, &member)).await {
             Ok(Ok(())) => (Ok(()), Ending::Done),
             Ok(Err(failure)) => {
                 callback_failed(&spot, "on_leave_actor", &failure);
@@ -185,7 +188,8 @@ impl<S: Spot> Job<S> for Leave {
                 (Err(Kind::CallbackPanicked), after_panic(&spot))
             }
         };
-        if let Some((waiting, heard)) = self.told {
+        drop(departing);
+        if let Some((waiting, heard)) = waiting {
             heard.set();
             let _ = waiting.complete(told);
         }

@@ -12,7 +12,7 @@ use turnkeep_machines::join::{Effect, Join as Machine, Kind, News, Outcome, Plac
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::ambient::with_turn;
-use turnkeep_scheduler::completion::{Outcome as Ended, Wait, completion};
+use turnkeep_scheduler::completion::{Completer, Outcome as Ended, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
@@ -31,7 +31,7 @@ use crate::envelope::{after_panic, panicked};
 use crate::error::{Error, ErrorKind};
 use crate::lifecycle::Lifecycle;
 use crate::node::{NodeInner, Tally};
-use crate::object::object_of;
+use crate::object::{Departing, object_of};
 use crate::report::{Often, brief, report_often};
 use crate::spot::{Joining, Payload};
 
@@ -180,6 +180,8 @@ struct Departure {
     left_heard: Answered,
     /// Whether the source has been told that the Actor has left, or need not be.
     left: bool,
+    /// Until the source has been told, or need not be.
+    departing: Option<Departing>,
     reply: Option<Payload>,
 }
 
@@ -189,6 +191,7 @@ impl Departure {
         let to = target.as_ref().map_or(Place(0), place);
         Self {
             machine: Machine::new(place(&source), to),
+            departing: Some(Departing::of(source.clone())),
             actor,
             source,
             target,
@@ -336,7 +339,7 @@ impl Departure {
         self.left = true;
         let (told, left) = completion();
         let told = Some((told, self.left_heard.clone()));
-        if !tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told }) {
+        if !self.tell_leave(told) {
             return self.machine.on(News::SourceGone);
         }
         match self.await_callback(access, left).await {
@@ -368,6 +371,11 @@ impl Departure {
         }
     }
 
+    fn tell_leave(&mut self, told: Option<(Completer<Result<(), Kind>>, Answered)>) -> bool {
+        let member = object_of(&self.actor).member();
+        tell_leave(&self.source, Leave { member, told, departing: self.departing.take() })
+    }
+
     /// Whether the membership has changed. Once the request was withdrawn, or is found decided, that is final.
     fn has_moved(&self) -> bool {
         let place = object_of(&self.actor).node.membership.place(self.actor.key());
@@ -386,7 +394,7 @@ impl Drop for Departure {
     fn drop(&mut self) {
         self.ticket.withdraw();
         if !self.left && self.has_moved() {
-            tell_leave(&self.source, Leave { member: object_of(&self.actor).member(), told: None });
+            self.tell_leave(None);
         }
     }
 }

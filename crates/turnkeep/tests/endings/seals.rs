@@ -321,6 +321,47 @@ async fn yield_9_k_a_registered_join_is_part_of_what_must_end_first() {
     .await;
 }
 
+/// Takes its time when somebody has come.
+struct Lingering(Signal, Signal);
+impl Spot for Lingering {
+    type Mode = PerActor;
+    async fn on_joined_actor(turn: &mut Lifecycle<'_, Self>, _: &Member) -> Result<(), Failure> {
+        let (entered, go) = (turn.0.clone(), turn.1.clone());
+        entered.set();
+        go.wait().await;
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn yield_9_m_a_unit_is_told_of_who_left_before_it_is_sealed() {
+    within(async {
+        for workers in [1, 2] {
+            let builder = Node::builder().workers(workers).spot::<Room>("room").actor::<Player>("player");
+            let node = builder.spot_with("lingering", Options::<Lingering>::new()).start().await.unwrap();
+            let (entered, go) = (Signal::new(), Signal::new());
+            let lingering = node.spot::<Lingering>("l").create_with(Lingering(entered.clone(), go.clone()));
+            let (spot, target) = (room(&node, "r").await, lingering.await.unwrap());
+            let member = player_in(&node, "m", &spot).await;
+            member.ask(act!(Player, [target], |turn| turn.defer(turn.join(&target)).unwrap())).await.unwrap();
+            entered.wait().await;
+            assert_eq!(member.place().as_deref(), Some("l"), "it is no member any more, and has not said so");
+            let sealing = tokio::spawn(spot.seal());
+            while spot.queued().1 > 0 {
+                tokio::task::yield_now().await;
+            }
+            chances(&node).await;
+            assert!(!sealing.is_finished());
+            go.set();
+            let sealed = sealing.await.unwrap().unwrap();
+            // So the seal of where it went needs nothing of this one.
+            let _other = target.seal().await.unwrap();
+            sealed.undo().await;
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn yield_9_l_a_seal_that_nobody_waits_for_is_undone_and_a_forgotten_one_can_be_ended() {
     within(async {
@@ -344,15 +385,23 @@ async fn yield_9_l_a_seal_that_nobody_waits_for_is_undone_and_a_forgotten_one_ca
                 ping(&spot).await;
             }
             // Many at once: one after another, or refused.
-            let seals: Vec<_> = (0..8).map(|_| tokio::spawn(spot.seal())).collect();
+            let seals: Vec<_> = (0..8)
+                .map(|_| {
+                    let spot = spot.clone();
+                    tokio::spawn(async move {
+                        match spot.seal().await {
+                            Ok(sealed) => sealed.undo().await,
+                            Err(error) => return Err(error.kind()),
+                        }
+                        Ok(())
+                    })
+                })
+                .collect();
             let mut sealed = 0;
             for seal in seals {
                 match seal.await.unwrap() {
-                    Ok(one) => {
-                        sealed += 1;
-                        one.undo().await;
-                    }
-                    Err(error) => assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}"),
+                    Ok(()) => sealed += 1,
+                    Err(kind) => assert_eq!(kind, ErrorKind::Unavailable),
                 }
             }
             assert!(sealed >= 1);
