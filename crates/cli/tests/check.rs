@@ -80,7 +80,7 @@ fn stat_3_q_what_is_no_trace_is_unreadable() {
     std::fs::write(&path, "year,month,day\n").unwrap();
     let output = turnkeep(&["check", path.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(text(&output.stderr).contains("it is no trace"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("neither a trace nor"), "{}", text(&output.stderr));
     std::fs::remove_file(&path).unwrap();
     assert_eq!(turnkeep(&["check", path.to_str().unwrap()]).status.code(), Some(2));
     let clauses = turnkeep(&["check", "--clauses"]);
@@ -96,4 +96,43 @@ fn stat_4_an_object_of_a_trace_is_explained() {
     assert_eq!(missing.status.code(), Some(1));
     assert!(text(&missing.stderr).contains("no object NOWHERE"), "{}", text(&missing.stderr));
     std::fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn pub_6_z_the_log_of_a_bus_is_told_by_its_first_bytes_and_checked() {
+    let path = path("bus");
+    let output = turnkeep(&["market", "--log", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", text(&output.stdout));
+    assert!(text(&output.stdout).contains("no breach"), "{}", text(&output.stdout));
+    let output = turnkeep(&["check", "--json", path.to_str().unwrap()]);
+    let object: serde_json::Value = serde_json::from_str(&text(&output.stdout)).unwrap();
+    assert_eq!(object["clean"], true);
+    assert!(object["callbacks"].as_u64().unwrap() > 5_000, "{object}");
+
+    // One record taken out of the middle: what comes behind it does not fit any more.
+    let bytes = std::fs::read(&path).unwrap();
+    std::fs::write(&path, without_a_delivery(&bytes)).unwrap();
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output.stdout), text(&output.stderr));
+
+    std::fs::write(&path, &bytes[..bytes.len() - 1]).unwrap();
+    let output = turnkeep(&["check", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    let output = turnkeep(&["check", "--why", "x", path.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(2));
+    std::fs::remove_file(path).unwrap();
+}
+
+/// A bus log without its thousandth record: an array length before each tells where it ends.
+fn without_a_delivery(bytes: &[u8]) -> Vec<u8> {
+    let mut at = 0;
+    let mut next = || {
+        let from = at;
+        at += 4 + u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap()) as usize;
+        from..at
+    };
+    let left_out = (0..1000).map(|_| next()).last().unwrap();
+    [&bytes[..left_out.start], &bytes[left_out.end..]].concat()
 }

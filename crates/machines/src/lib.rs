@@ -14,6 +14,7 @@
 //! | [`cycle`] | whether a wait would close a circle of waits |
 //! | [`defer`] | what a handler may register for after its end |
 //! | [`timer`] | when a timer is due and what a late tick stands for |
+//! | [`rate`] | how often a thing that repeats is said |
 //! | [`topic`] | names of topics, and patterns that match them |
 //! | [`join`] | the steps of one Actor's move |
 //! | [`order`] | which ready gate goes next when one thread runs them all by a seed |
@@ -33,6 +34,7 @@ pub mod lane;
 pub mod order;
 pub mod pair;
 pub mod queue;
+pub mod rate;
 pub mod timer;
 pub mod topic;
 pub mod wait;

@@ -17,7 +17,8 @@ use crate::envelope::panicked_for_good;
 use crate::error::{Error, ErrorKind, handed_over, not_accepted};
 use crate::id::ObjectKind;
 use crate::lifecycle::Lifecycle;
-use crate::object::{object_of, report};
+use crate::object::object_of;
+use crate::report::{Often, brief, report_often};
 use crate::spot::{Closing, ClosingReason};
 
 const CLOSE: &str = "close";
@@ -133,9 +134,10 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
             Ok(Ok(())) => Ok(()),
             Ok(Err(failure)) => {
                 let object = object_of(&owner);
-                report(
-                    || tracing::error!(%object, %failure, "on_closing failed; the object is gone all the same"),
-                );
+                report_often(&object.node, Often::FailedCallback, |left_out| {
+                    let failure = &*brief(&failure);
+                    tracing::error!(%object, failure, left_out, "on_closing failed; the object is gone all the same");
+                });
                 let text = format!("on_closing failed: {failure}; the object is gone all the same");
                 Err(Error::new(ErrorKind::InternalFailure, object, CLOSE, &text))
             }

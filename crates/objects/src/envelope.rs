@@ -15,8 +15,9 @@ use crate::error::{AskError, Error, ErrorKind};
 use crate::join;
 use crate::message::{Message, payload_bytes};
 use crate::node::Tally;
-use crate::object::{Object, object_of, report};
+use crate::object::{Object, object_of};
 use crate::policy::PanicPolicy;
+use crate::report::{Often, brief, report_often};
 use crate::span::{self, in_span};
 use crate::trace;
 use crate::turn::Turn;
@@ -134,8 +135,9 @@ fn give<M: Message>(owner: &Owner, answer: Completer<Answer<M>>, what: Answer<M>
 fn failed_send<M: Message>(owner: &Owner, flow: u64, error: &dyn std::fmt::Display) {
     let object = object_of(owner);
     object.node.tally(Tally::FailedSends);
-    report(|| {
-        tracing::error!(%object, message = std::any::type_name::<M>(), flow, %error, "a send failed in its handler");
+    report_often(&object.node, Often::FailedSend, |left_out| {
+        let (message, error) = (&*brief(std::any::type_name::<M>()), &*brief(error));
+        tracing::error!(%object, message, flow, error, left_out, "a send failed in its handler");
     });
 }
 
@@ -259,7 +261,10 @@ const STOPPED: &str = "the object is stopped, create it again";
 
 fn panic_error(object: &Object, what: &str, text: &str, fate: &str) -> Error {
     object.node.tally(Tally::Panics);
-    report(|| tracing::error!(%object, what, panic = text, fate, "user code panicked"));
+    report_often(&object.node, Often::Panic, |left_out| {
+        let (what, panic) = (&*brief(what), &*brief(text));
+        tracing::error!(%object, what, panic, fate, left_out, "user code panicked");
+    });
     let text = format!("the handler of {what} panicked ({text}); {fate}");
     Error::new(ErrorKind::InternalFailure, object, "handle", &text)
 }

@@ -43,6 +43,7 @@ mod policy;
 mod publish;
 mod quiesce;
 mod refs;
+mod report;
 mod seal;
 mod send;
 mod shutdown;

@@ -34,6 +34,7 @@ use crate::policy::TypeInfo;
 use crate::publish::{self, Published, Topics};
 use crate::quiesce;
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
+use crate::report::Reports;
 use crate::shutdown::{self, ShutdownReport};
 use crate::spawn::{Task, Tasks, spawn};
 use crate::spot::{Entry, Spot};
@@ -80,6 +81,7 @@ pub(crate) struct NodeInner {
     pub(crate) membership: Membership,
     pub(crate) topics: Topics,
     pub(crate) observers: Observers,
+    pub(crate) reports: Reports,
     pub(crate) began: Instant,
     /// Tasks of the program's own that have not ended.
     pub(crate) tasks: Tasks,
@@ -107,6 +109,7 @@ impl NodeInner {
             membership: Membership::default(),
             topics: Topics::default(),
             observers: Observers::default(),
+            reports: Reports::default(),
             began: Instant::now(),
             tasks: Tasks::default(),
             types: parts.types,

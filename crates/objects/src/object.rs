@@ -19,6 +19,7 @@ use crate::id::{Generation, Id, ObjectKind};
 use crate::join::Leave;
 use crate::node::NodeInner;
 use crate::policy::TypeInfo;
+use crate::report::{Often, brief, report_often};
 use crate::spot::{Closing, ClosingReason, Member};
 use crate::timer::Timers;
 use crate::watch::End;
@@ -306,8 +307,9 @@ impl Identity for Object {
     }
 
     fn panicked(&self, panic: &(dyn Any + Send)) {
-        report(|| {
-            tracing::error!(object = %self, panic = text_of(panic), "a destructor or a callback panicked");
+        report_often(&self.node, Often::PanicAside, |left_out| {
+            let panic = &*brief(text_of(panic));
+            tracing::error!(object = %self, panic, left_out, "a destructor or a callback panicked");
         });
     }
 

@@ -4,17 +4,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use turnkeep_machines::join::Outcome as Decided;
+use turnkeep_machines::timer::{self, Schedule};
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::ambient::with_turn;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::Record;
 use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::trace::{id, number, running_record, told};
-use turnkeep_trace::field::{JoinId, Kind, ObjectId, Outcome, RecordId, Scope, Text, WaitEnd};
+use turnkeep_trace::field::{JoinId, Kind, Late, ObjectId, Outcome, RecordId, Scope, Text, TimerId, WaitEnd};
 use turnkeep_trace::{Event, Recorder};
 
 use crate::error::{Error, ErrorKind};
-use crate::id::ObjectKind;
+use crate::id::{Id, ObjectKind};
 use crate::object::object_of;
 
 /// Where a node is to record what it does.
@@ -181,6 +182,52 @@ pub(crate) fn join_completed(actor: &Owner, join: JoinId, outcome: Decided) {
         };
         recorder.record(&Event::JoinCompleted { join, outcome });
     });
+}
+
+/// Gives a timer its number, if somebody records what happens to its object.
+pub(crate) fn timer_registered(of: &Owner, name: &Id, schedule: &Schedule) -> TimerId {
+    let mut timer = TimerId(0);
+    told(of, |recorder| {
+        timer = recorder.next_timer();
+        recorder.record(&Event::TimerRegistered {
+            timer,
+            object: id(of),
+            name: Text::from(name.as_str()),
+            first_ns: schedule.first_ns,
+            period_ns: schedule.period_ns.unwrap_or(0),
+            late: match schedule.late {
+                timer::Late::Skip => Late::Skip,
+                timer::Late::CatchUp(_) => Late::CatchUp,
+                timer::Late::Delay => Late::Delay,
+            },
+        });
+    });
+    timer
+}
+
+pub(crate) fn timer_replaced(of: &Owner, timer: TimerId, by: TimerId) {
+    told(of, |recorder| recorder.record(&Event::TimerReplaced { timer, by }));
+}
+
+/// The record of a tick is about to be queued.
+pub(crate) fn tick_queued(owner: &Owner, timer: TimerId, record: &mut Record) {
+    told(owner, |recorder| {
+        number(owner, record);
+        recorder.record(&Event::TickQueued { timer, record: RecordId(record.number()) });
+    });
+}
+
+/// The running turn is that tick's.
+pub(crate) fn tick_began(of: &Owner, timer: TimerId, tick: &timer::Tick) {
+    told(of, |recorder| {
+        let timer::Tick { delivery, scheduled, skipped, .. } = *tick;
+        let record = running_record();
+        recorder.record(&Event::TickBegan { timer, record, delivery, scheduled, skipped });
+    });
+}
+
+pub(crate) fn timer_cancelled(of: &Owner, timer: TimerId) {
+    told(of, |recorder| recorder.record(&Event::TimerCancelled { timer }));
 }
 
 /// A wait of a turn for an answer. Dropped, it ends.

@@ -173,12 +173,10 @@ events! {
     90 TimerRegistered { timer: TimerId, object: ObjectId, name: Text, first_ns: u64, period_ns: u64, late: Late }
     /// A timer was replaced by another of its name.
     91 TimerReplaced { timer: TimerId, by: TimerId }
-    /// A tick is due.
-    92 TimerDue { timer: TimerId, scheduled: u64 }
-    /// The record of a tick is on its way.
+    /// A tick is due, and this record is made for it, which needs no room. Before it is offered.
     93 TickQueued { timer: TimerId, record: RecordId }
     /// The turn of a tick, with its numbers.
     94 TickBegan { timer: TimerId, record: RecordId, delivery: u64, scheduled: u64, skipped: u64 }
-    /// A timer is over.
+    /// A timer is over: cancelled, or it has ticked for the last time. May be told twice.
     95 TimerCancelled { timer: TimerId }
 }

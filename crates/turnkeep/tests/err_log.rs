@@ -174,3 +174,66 @@ async fn err_2_c_a_panicking_log_changes_no_result() {
     })
     .await;
 }
+
+/// An error that would fill the log by itself.
+struct Wordy;
+
+impl Debug for Wordy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        (0..10_000).try_for_each(|number| write!(f, "message {number}, "))
+    }
+}
+
+#[derive(Message)]
+#[message(reply = (), error = Wordy)]
+struct Flood {
+    panics: bool,
+}
+
+impl Handles<Flood> for Till {
+    async fn handle(_: &mut Turn<'_, Self>, flood: Flood) -> Result<(), Wordy> {
+        assert!(!flood.panics, "{Wordy:?}");
+        Err(Wordy)
+    }
+}
+
+/// The log's part of a surge (CB-26): few lines, short ones, and nothing uncounted.
+#[tokio::test]
+async fn err_2_d_a_flood_of_failures_writes_few_short_lines_that_say_what_was_left_out() {
+    within(async {
+        const PER_SECOND: u64 = 10;
+        let node = node().await;
+        let till = node.actor::<Till>("flooded").create().await.unwrap();
+        let began = std::time::Instant::now();
+        let mut failures = 0;
+        let told = |entry: &Entry| entry["left_out"].parse::<u64>().unwrap();
+        let entries = loop {
+            for _ in 0..50 {
+                till.send(Flood { panics: false }).await.unwrap();
+            }
+            node.quiesce().await.unwrap();
+            failures += 50;
+            let entries = entries_of("flooded");
+            // It goes on until the first line after a pause.
+            if entries.iter().any(|entry| told(entry) > 0) {
+                break entries;
+            }
+            assert_eq!(entries.len() as u64, PER_SECOND, "the first ones are told");
+        };
+        let seconds = began.elapsed().as_secs() + 1;
+        assert!(entries.len() as u64 <= seconds * PER_SECOND, "{} lines in {seconds} s", entries.len());
+        let told: u64 = entries.iter().map(|entry| 1 + told(entry)).sum();
+        assert!(told > failures - 50 && told <= failures, "{told} of {failures}");
+        assert_eq!(node.metrics().failed_sends, failures);
+        // Another kind of event has lines of its own; neither has long ones.
+        till.send(Flood { panics: true }).await.unwrap();
+        node.quiesce().await.unwrap();
+        let entries = entries_of("flooded");
+        assert!(entries.iter().any(|entry| entry.contains_key("panic")));
+        for entry in entries {
+            let bytes: usize = entry.iter().map(|(name, text)| name.len() + text.len()).sum();
+            assert!(bytes <= 1024, "a line of {bytes} bytes");
+        }
+    })
+    .await;
+}

@@ -1,6 +1,8 @@
 //! The driver of the test kit: a seed repeats a run, every order it makes is a legal one, a standstill is told.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
+#[path = "sim/circles.rs"]
+mod circles;
 #[path = "sim/clauses.rs"]
 mod clauses;
 #[path = "sim/probes.rs"]

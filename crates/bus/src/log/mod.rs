@@ -7,7 +7,7 @@ mod writer;
 
 pub use digest::Digest;
 pub use entry::{Entry, FORMAT, Header, VERSION};
-pub use reader::{LogError, LogReader};
+pub use reader::{LogError, LogReader, is_log};
 pub(crate) use writer::Writer;
 
 use std::io::{self, Write};

@@ -62,6 +62,14 @@ pub struct LogReader<R> {
     over: bool,
 }
 
+/// Whether a file that begins with these bytes, 32 are enough, may be a bus log.
+#[must_use]
+pub fn is_log(head: &[u8]) -> bool {
+    // Behind the record's length, the array's and the string's: the first thing in the header.
+    head.get(..32.min(head.len()))
+        .is_some_and(|head| head.windows(FORMAT.len()).any(|it| it == FORMAT.as_bytes()))
+}
+
 impl<R: Read> LogReader<R> {
     /// Reads the header.
     ///

@@ -16,7 +16,8 @@ use crate::caught::caught;
 use crate::envelope::{after_panic, panicked};
 use crate::error::Failure;
 use crate::lifecycle::Lifecycle;
-use crate::object::{Departing, object_of, report};
+use crate::object::{Departing, object_of};
+use crate::report::{Often, brief, report_often};
 use crate::spot::{Admission, Joining, Member, Payload, Spot};
 use crate::trace;
 
@@ -217,5 +218,8 @@ impl<S: Spot> Job<S> for Leave {
 /// Reports a lifecycle callback that returned an error.
 pub(super) fn callback_failed(owner: &Owner, callback: &str, failure: &Failure) {
     let object = object_of(owner);
-    report(|| tracing::error!(%object, callback, %failure, "a lifecycle callback failed"));
+    report_often(&object.node, Often::FailedCallback, |left_out| {
+        let failure = &*brief(failure);
+        tracing::error!(%object, callback, failure, left_out, "a lifecycle callback failed");
+    });
 }

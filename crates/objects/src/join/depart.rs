@@ -32,7 +32,8 @@ use crate::envelope::{after_panic, panicked};
 use crate::error::{Error, ErrorKind};
 use crate::lifecycle::Lifecycle;
 use crate::node::{NodeInner, Tally};
-use crate::object::{Departing, object_of, report};
+use crate::object::{Departing, object_of};
+use crate::report::{Often, brief, report_often};
 use crate::spot::{Joining, Payload};
 use crate::trace;
 
@@ -91,8 +92,10 @@ impl Drop for Announced {
 /// Reports a Join that would have waited for itself.
 fn refused(actor: &Owner, cycle: &Cycle) {
     let object = object_of(actor);
-    let error = would_close(cycle, "join");
-    report(|| tracing::warn!(%object, %error, "a Join was refused"));
+    report_often(&object.node, Often::RefusedJoin, |left_out| {
+        let error = &*brief(would_close(cycle, "join"));
+        tracing::warn!(%object, error, left_out, "a Join was refused");
+    });
 }
 
 /// Keeps the Actor's application lane closed (JOIN-11).

@@ -14,11 +14,13 @@ use turnkeep_scheduler::deadline::Expire;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::Record;
 use turnkeep_scheduler::timeline::{Clock, Key};
+use turnkeep_trace::field::TimerId;
 
 use super::TIMERS_MAX;
 use crate::directory::in_order;
 use crate::id::Id;
 use crate::object::object_of;
+use crate::trace;
 
 /// What a tick becomes.
 pub(crate) trait Ticking: 'static {
@@ -37,6 +39,8 @@ pub(crate) struct Cell {
     /// Keeps an owner that exists for timers of this name only.
     _own: Option<Arc<Owner>>,
     record: fn(Arc<Cell>) -> Record,
+    /// Its number in a trace; 0 for none.
+    pub(super) in_trace: TimerId,
     state: Mutex<State>,
 }
 
@@ -54,6 +58,7 @@ impl Cell {
         of: &Arc<Owner>,
         runs_in: &Arc<Owner>,
     ) -> Arc<Self> {
+        let in_trace = trace::timer_registered(of, &name, &schedule);
         Arc::new_cyclic(|me| Self {
             me: me.clone(),
             name,
@@ -62,6 +67,7 @@ impl Cell {
             runs_in: Arc::downgrade(runs_in),
             _own: (!Arc::ptr_eq(of, runs_in)).then(|| runs_in.clone()),
             record: W::record,
+            in_trace,
             state: Mutex::new(State { timer: timer::Timer::new(schedule), key: None }),
         })
     }
@@ -90,7 +96,9 @@ impl Cell {
             return self.cancel();
         }
         // Room of its own: only an object that has ended refuses it, in a turn of its own.
-        let _ = owner.try_submit((self.record)(self.clone()));
+        let mut record = (self.record)(self.clone());
+        trace::tick_queued(&owner, self.in_trace, &mut record);
+        let _ = owner.try_submit(record);
     }
 
     /// The object that registered it, while it is there.
@@ -100,22 +108,37 @@ impl Cell {
 
     /// The turn of a tick begins. `None`: none is to start any more.
     pub(super) fn on_start(&self) -> Option<timer::Tick> {
-        let is_closing = self.of.upgrade().is_none_or(|of| of.is_sealed());
+        let of = self.of.upgrade();
         let mut state = self.state.lock();
-        if is_closing {
+        if of.as_ref().is_none_or(|of| of.is_sealed()) {
             state.timer.cancel();
         }
         let now_ns = self.clock.now_ns();
-        state.timer.on_start(now_ns)
+        let tick = state.timer.on_start(now_ns);
+        if let (Some(of), Some(tick)) = (of, &tick) {
+            // Under the lock: not behind a cancellation that came later.
+            trace::tick_began(&of, self.in_trace, tick);
+        }
+        tick
     }
 
     /// The handler of a tick has ended.
     pub(super) fn on_end(self: &Arc<Self>) {
         self.state.lock().timer.on_end(self.clock.now_ns());
         if self.state.lock().timer.is_over() {
+            self.tell_over();
             self.forget();
         } else {
             self.arm();
+        }
+    }
+
+    /// Tells a recorder, if there is one, that nothing starts any more.
+    fn tell_over(&self) {
+        if !self.in_trace.is_none()
+            && let Some(of) = self.of.upgrade()
+        {
+            trace::timer_cancelled(&of, self.in_trace);
         }
     }
 
@@ -131,6 +154,7 @@ impl Cell {
         let key = {
             let mut state = self.state.lock();
             state.timer.cancel();
+            self.tell_over();
             state.key.take()
         };
         if let Some(key) = key {

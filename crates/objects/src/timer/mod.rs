@@ -28,6 +28,7 @@ use crate::call::TIMEOUT_MAX;
 use crate::error::{Error, ErrorKind};
 use crate::id::{Id, ObjectKind};
 use crate::object::object_of;
+use crate::trace;
 
 /// How many timers one object may have.
 pub const TIMERS_MAX: usize = 1024;
@@ -181,6 +182,7 @@ fn start<W: cell::Ticking>(
     match object.timers().put(cell.clone()) {
         Ok(replaced) => {
             if let Some(replaced) = replaced {
+                trace::timer_replaced(owner, replaced.in_trace, cell.in_trace);
                 replaced.cancel();
             }
             cell.arm();

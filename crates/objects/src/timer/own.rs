@@ -21,6 +21,7 @@ use crate::node::Node;
 use crate::object::{Hooks, Object, object_of};
 use crate::refs::{ActorAddress, HandlerAddress, SpotAddress, SpotRef};
 use crate::spot::{PerActor, Spot};
+use crate::trace;
 use crate::work::{Work as Call, cpu_work, io_work};
 
 /// A `PerActor` Spot with timers. Each name has a gate of its own: ticks of different timers, of the Spot and of its
@@ -117,7 +118,9 @@ fn new_gate(of: &Arc<Owner>, name: &Id) -> Arc<Owner> {
         spot.node.clone(),
         &NO_HOOKS,
     );
-    Owner::new(of.class().clone(), Box::new(object), None)
+    let gate = Owner::new(of.class().clone(), Box::new(object), None);
+    trace::named(&gate);
+    gate
 }
 
 /// Ticks of a `PerActor` Spot.

@@ -16,7 +16,8 @@ use crate::error::Failure;
 use crate::flow::flow;
 use crate::join;
 use crate::node::Tally;
-use crate::object::{object_of, report};
+use crate::object::object_of;
+use crate::report::{Often, brief, report_often};
 use crate::span::{self, in_span};
 use crate::turn::Turn;
 
@@ -86,5 +87,8 @@ impl<T: OnTick> Job<T> for TickTurn {
 pub(super) fn failed(owner: &Owner, cell: &Cell, failure: &Failure) {
     let object = object_of(owner);
     object.node.tally(Tally::FailedSends);
-    report(|| tracing::error!(%object, timer = %cell.name, %failure, "a tick failed"));
+    report_often(&object.node, Often::FailedTick, |left_out| {
+        let failure = &*brief(failure);
+        tracing::error!(%object, timer = %cell.name, failure, left_out, "a tick failed");
+    });
 }

@@ -97,6 +97,11 @@ impl Berth {
         self.clear()
     }
 
+    /// Whether the entry of that call is there. For the running handler, whose berth it is.
+    pub(crate) fn holds(&self, call: u64) -> bool {
+        self.word.load(Ordering::Relaxed) & !READ == call << 1
+    }
+
     /// Reads the entry, if there is one.
     ///
     /// The activation that the place is in must stay meanwhile: the caller holds the lock of the box that lists it.

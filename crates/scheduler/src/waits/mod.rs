@@ -463,12 +463,11 @@ impl Waiting {
     /// Whether the code that runs is not what this wait was noted for: it was handed on to another handler.
     #[must_use]
     pub fn is_elsewhere(&self) -> bool {
-        let handler = with_act(|act| act.filter(|act| act.owner().class().is_asked).map(Act::number));
-        let noted = self.mark.as_ref().map(|mark| match mark {
-            Mark::Boxed { handler, .. } => *handler,
-            Mark::Berthed { act, .. } => act.number(),
-        });
-        handler != noted
+        with_act(|act| match (&self.mark, act.filter(|act| act.owner().class().is_asked)) {
+            (None, None) => false,
+            (Some(mark), Some(act)) => !mark.is_of(act, self.call),
+            _ => true,
+        })
     }
 }
 
@@ -477,6 +476,21 @@ impl std::ops::Deref for Waiting {
 
     fn deref(&self) -> &Arc<Owner> {
         &self.target
+    }
+}
+
+impl Mark {
+    /// Whether that handler's wait is noted. Where it stands says too little: it may be in the block of an earlier
+    /// one, whose end has taken the entry out.
+    fn is_of(&self, act: Act, call: u64) -> bool {
+        match self {
+            Self::Berthed { act: noted, .. } => *noted == act && act.berth().holds(call),
+            Self::Boxed { handler, of } => {
+                let is_it = |entry: &Entry| entry.handler == *handler && entry.call == call;
+                *handler == act.number()
+                    && of.rare().if_any(|rare| rare.waits.iter().any(is_it)) == Some(true)
+            }
+        }
     }
 }
 
@@ -518,13 +532,13 @@ impl<T: Send + 'static> Awaited<T> {
     ///
     /// The cycle that this wait would close; then nothing is noted.
     pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool, answer: Wait<T>) -> Result<Self, Cycle> {
-        let waiting = Self::look(target, call, keeps, &answer)?;
+        let waiting = look(Self::note(target, call, keeps, &answer), call, keeps)?;
         Ok(Self { waiting, answer })
     }
 
-    fn look(target: &Arc<Owner>, call: u64, keeps: bool, answer: &Wait<T>) -> Result<Waiting, Cycle> {
+    fn note(target: &Arc<Owner>, call: u64, keeps: bool, answer: &Wait<T>) -> Waiting {
         let over = answer.probe().map_or(Over::Unknown, Over::Slot);
-        look(note(target, call, keeps, &over), call, keeps)
+        note(target, call, keeps, &over)
     }
 
     /// The object asked.
@@ -550,7 +564,11 @@ impl<T: Send + 'static> Awaited<T> {
             // SAFETY: this has an end of the slot.
             unsafe { probe.bond() }.renew();
         }
-        self.waiting = Self::look(&self.waiting.target, self.waiting.call, keeps, &self.answer)?;
+        // The call is no new one: it may be in the hands of a handler that has given its gate up, to which no signpost
+        // points.
+        let call = self.waiting.call;
+        let waiting = Self::note(&self.waiting.target, call, keeps, &self.answer);
+        self.waiting = if waiting.mark.is_some() { look_closely(waiting, call, keeps)? } else { waiting };
         Ok(())
     }
 }

@@ -64,7 +64,8 @@ impl Checker {
         if from_line {
             self.serve(id, lane, record);
         }
-        if reserved < OVERHEAD && (reserved != 0 || lane == Lane::Application) {
+        let is_tick = self.world.ticks.remove(&record);
+        if reserved < OVERHEAD && (reserved != 0 || (lane == Lane::Application && !is_tick)) {
             self.broken(
                 "LANE-2",
                 format_args!("record {record} reserves {reserved} bytes, less than 256"),

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::Seen;
 use crate::field::{JoinId, Kind, Lane, ObjectId, RecordId, TimerId};
@@ -17,6 +17,8 @@ pub(crate) struct World {
     /// Joins of a handler that are not over, in the order they were registered.
     pub(crate) rows: HashMap<RecordId, VecDeque<JoinId>>,
     pub(crate) timers: HashMap<TimerId, Timer>,
+    /// Records of ticks that were made and are not offered yet.
+    pub(crate) ticks: HashSet<RecordId>,
     /// Requests that somebody waits for, and who.
     pub(crate) waits: HashMap<RecordId, Wait>,
     /// The requests that a handler waits for.
@@ -32,6 +34,7 @@ impl World {
             + self.joins.len()
             + self.rows.len()
             + self.timers.len()
+            + self.ticks.len()
             + self.waits.len()
             + self.asks.len()
     }

@@ -53,6 +53,28 @@ fn sim_done_1_in_calm_scenarios_everything_is_handled_and_no_time_passes() {
     scenarios(40, CALM, is_calm);
 }
 
+/// Asks go everywhere and close circles: each is refused, so no time passes.
+const CIRCLES: Traits = Traits { ranked: false, ..CALM };
+
+#[test]
+fn sim_reent_5_circles_of_asks_are_never_left_to_a_deadline() {
+    scenarios(30, CIRCLES, no_time_passes);
+}
+
+#[test]
+fn sim_reent_5_circles_through_moving_actors_are_never_left_to_a_deadline() {
+    scenarios(30, Traits { joins: true, ..CIRCLES }, no_time_passes);
+}
+
+fn no_time_passes(world: &World, sim: &Sim) {
+    let mut seen = world.seen();
+    let lost = seen.count("DeadlineExceeded");
+    if lost > 0 || sim.elapsed().as_secs() > 0 {
+        let text = format!("{lost} calls were lost in {:?}: {:?}", sim.elapsed(), seen.answers);
+        seen.faults.push(text);
+    }
+}
+
 /// Every call was handled, and nobody waited for a deadline.
 fn is_calm(world: &World, sim: &Sim) {
     let mut seen = world.seen();

@@ -1,5 +1,7 @@
 //! `turnkeep check`: reads what a run recorded and says which clauses of the contract it breaks.
 
+mod bus_log;
+
 use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -8,6 +10,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use serde::Serialize;
+use turnkeep::bus::log::is_log;
 use turnkeep::trace::{Checker, Finding, Report, check, clauses::CLAUSES, is_trace};
 
 /// A clause is broken, or nothing was found that could be explained.
@@ -18,7 +21,7 @@ const UNREADABLE: u8 = 2;
 /// What the user asked for.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Options {
-    /// A file that was written with `--trace`
+    /// A trace of a node (`flights --trace`) or the log of a bus (`market --log`)
     #[arg(required_unless_present = "clauses")]
     file: Option<PathBuf>,
 
@@ -68,12 +71,15 @@ impl<E: std::error::Error> From<E> for Unreadable {
 /// What the file holds is told by its first bytes: each format has a checker of its own.
 fn look(options: &Options, mut file: File) -> Result<(String, u8), Unreadable> {
     let mut head = Vec::new();
-    Read::by_ref(&mut file).take(8).read_to_end(&mut head)?;
+    Read::by_ref(&mut file).take(32).read_to_end(&mut head)?;
     file.rewind()?;
     match &head {
         head if is_trace(head) => look_at_trace(options, file),
+        head if is_log(head) => bus_log::look(options, file),
         _ => Err(Unreadable(
-            "it is no trace; give a file that was written with `--trace`, or by a node's recorder".into(),
+            "it is neither a trace nor a bus log; give a file that `flights --trace`, `market --log`, a node's \
+             recorder or a bus has written"
+                .into(),
         )),
     }
 }
