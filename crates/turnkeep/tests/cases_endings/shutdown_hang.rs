@@ -9,6 +9,8 @@ use turnkeep::prelude::*;
 use crate::support::{Log, Signal, within};
 use crate::world::*;
 
+/// Its last eighth, in which objects close, is long beside what a busy machine takes for that.
+const ROOMY: Duration = Duration::from_secs(4);
 /// Far beyond what the case allows, far below a hang.
 const GENEROUS: Duration = Duration::from_secs(20);
 
@@ -36,7 +38,7 @@ async fn cb_61_an_object_that_never_rests_starves_nobody_and_keeps_no_node_from_
             }
             assert!(restless.ask(act!(Room, [], |turn| turn.n)).await.unwrap() > 0);
             let begun = Instant::now();
-            let report = node.shutdown_within(Duration::from_millis(400)).await.unwrap();
+            let report = node.shutdown_within(ROOMY).await.unwrap();
             assert!(begun.elapsed() < GENEROUS);
             assert!(!report.forced, "its close ends it: {report:?}");
         }

@@ -141,7 +141,7 @@ async fn yield_9_d_the_drain_deadline_ends_yields_and_the_node_closes_in_order()
             for signal in &waiting {
                 signal.wait().await;
             }
-            let report = node.shutdown_within(Duration::from_millis(400)).await.unwrap();
+            let report = node.shutdown_within(Duration::from_secs(4)).await.unwrap();
             assert_eq!(own.await.unwrap().unwrap(), Err(ErrorKind::ShuttingDown));
             assert_eq!(member.await.unwrap().unwrap(), Err(ErrorKind::ShuttingDown));
             let mut story = log.take();

@@ -110,11 +110,12 @@ async fn life_forced_shutdown_cancels_waits_and_says_so() {
             entered.wait().await;
             log.take();
             let begun = Instant::now();
-            let report = node.shutdown_within(Duration::from_millis(50)).await.unwrap();
+            let report = node.shutdown_within(Duration::from_secs(4)).await.unwrap();
             assert!(report.forced);
-            assert_eq!(report.cancelled, 2, "the Spot and the Actor");
+            let named = |what: &str| report.unfinished.iter().any(|it| it.object.contains(what));
+            assert!(named("Spot W") && named("Actor g"), "{report:?}");
             let took = begun.elapsed();
-            assert!(took >= Duration::from_millis(45) && took < Duration::from_secs(20), "{took:?}");
+            assert!(took >= Duration::from_secs(3) && took < Duration::from_secs(20), "{took:?}");
             assert_eq!(running.await.unwrap().unwrap_err().kind(), Some(ErrorKind::Unavailable));
             assert_eq!(resting.await.unwrap().unwrap_err().kind(), Some(ErrorKind::Unavailable));
             while alive.count() > 0 {
@@ -135,7 +136,7 @@ async fn life_on_closing_that_does_not_end_is_cut_off_at_the_deadline() {
         let (closing, entered, _go) = Step::wait();
         let state = Wide { closing, ..Wide::default() };
         node.spot::<Wide>("W").create_with(state).await.unwrap();
-        let report = node.shutdown_within(Duration::from_millis(100)).await.unwrap();
+        let report = node.shutdown_within(Duration::from_secs(4)).await.unwrap();
         assert!(entered.is_set());
         assert!(report.forced, "{report:?}");
     })
