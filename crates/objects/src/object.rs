@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering, fence};
 use std::sync::{Arc, OnceLock};
 
+use once_cell::race::OnceBox;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use turnkeep_scheduler::access::Ending;
@@ -59,7 +60,7 @@ pub(crate) struct Object {
     /// Moves of members under way that will have to tell this Spot.
     departures: AtomicU32,
     /// Made when the first one needs it.
-    late: OnceLock<Box<Late>>,
+    late: OnceBox<Late>,
 }
 
 /// What most objects never need.
@@ -126,7 +127,7 @@ impl Object {
             end: AtomicU8::new(0),
             cause: AtomicU8::new(0),
             departures: AtomicU32::new(0),
-            late: OnceLock::new(),
+            late: OnceBox::new(),
         }
     }
 

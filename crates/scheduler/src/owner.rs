@@ -121,14 +121,6 @@ pub struct Owner {
     /// How many waits in its box others may hang on, and how many calls of its handlers.
     waits_out: Signpost,
     calls_out: Signpost,
-    /// The senders' side of both lanes.
-    front: [Front; 2],
-    /// The owner of the gate it is under, as a strong count; null: its own.
-    host: AtomicPtr<Owner>,
-    class: Arc<Class>,
-    identity: Box<dyn Identity>,
-    /// The holder's side of both lanes.
-    back: [Back; 2],
     /// How a suspended holder is put back to work.
     wake: WakeWord,
     /// Set for good when the object is to end at once.
@@ -137,6 +129,14 @@ pub struct Owner {
     standing: Standing,
     /// Whether the control link is on its way.
     control_out: AtomicBool,
+    /// The senders' side of both lanes.
+    front: [Front; 2],
+    /// The owner of the gate it is under, as a strong count; null: its own.
+    host: AtomicPtr<Owner>,
+    class: Arc<Class>,
+    identity: Box<dyn Identity>,
+    /// The holder's side of both lanes.
+    back: [Back; 2],
     /// News for the holder: a cancellation, or a hold that is gone.
     control: Link,
     /// The stand-in for the lifecycle lane in the queue; the holder's, but no part of `core`, because the queue
