@@ -56,22 +56,38 @@ fn stat_3_p_a_cut_trace_is_checked_and_a_broken_one_is_told() {
     std::fs::remove_file(path).unwrap();
 }
 
-/// Finds a turn's beginning (code 40, a small grant above 1) and makes its grant 1, in place.
+/// Makes the grant of some later turn 1, in place: a number that was used before.
 fn break_a_grant(bytes: &[u8]) -> Vec<u8> {
+    const HEADER: usize = 10;
+    const TURN_BEGUN: u8 = 40;
     let mut bytes = bytes.to_vec();
-    let at = (0..bytes.len() - 8).find(|at| {
-        let [array, code, since, gate, grant] = bytes[*at..at + 5] else { return false };
-        array == 0x97 && code == 40 && since < 0x80 && gate < 0x80 && (2..0x80).contains(&grant)
-            || array == 0x97
-                && code == 40
-                && since == 0xcc
-                && bytes[at + 4] < 0x80
-                && (2..0x80).contains(&bytes[at + 5])
-    });
-    let at = at.unwrap();
-    let grant = if bytes[at + 2] == 0xcc { at + 5 } else { at + 4 };
-    bytes[grant] = 1;
-    bytes
+    let mut at = HEADER;
+    while at < bytes.len() {
+        let length = usize::from(u16::from_le_bytes([bytes[at], bytes[at + 1]]));
+        let code = at + 3;
+        if bytes[code] == TURN_BEGUN {
+            // The code, the time, the gate, the grant.
+            let grant = (0..3).fold(code, |at, _| at + integer_bytes(bytes[at]));
+            if (2..0x80).contains(&bytes[grant]) {
+                bytes[grant] = 1;
+                return bytes;
+            }
+        }
+        at += 2 + length;
+    }
+    panic!("no object had a second turn");
+}
+
+/// How long a MessagePack integer is that begins with this byte.
+fn integer_bytes(first: u8) -> usize {
+    match first {
+        0..0x80 => 1,
+        0xcc => 2,
+        0xcd => 3,
+        0xce => 5,
+        0xcf => 9,
+        _ => panic!("{first:#x} begins no number"),
+    }
 }
 
 #[test]
