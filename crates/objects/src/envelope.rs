@@ -121,6 +121,10 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
             None => failed_send::<M>(owner, self.flow, &error),
         }
     }
+
+    fn payload(&mut self) -> Option<&mut dyn Any> {
+        Some(&mut self.message)
+    }
 }
 
 /// Gives an answer; a late one is counted and changes nothing (DONE-1).

@@ -75,7 +75,7 @@ pub use node::{Metrics, Node};
 pub use policy::PanicPolicy;
 pub use publish::{MISSED_NAMED_MAX, Missed, Published, SUBSCRIPTIONS_MAX};
 pub use refs::{ActorAddress, ActorRef, HandlerAddress, HandlerRef, SpotAddress, SpotRef};
-pub use seal::{Queued, Sealed, SealedPart};
+pub use seal::{Queued, Sealed, SealedPart, SealedRecord};
 pub use send::Send;
 pub use shutdown::{ShutdownReport, Unfinished};
 pub use spawn::Task;

@@ -271,13 +271,14 @@ impl<S: Spot> SpotRef<S> {
         Watch::new(self.owner.clone())
     }
 
-    /// Seals the Spot, with its members if they share its gate: it takes nothing more (`Unavailable`), the running turn ends, waits of handlers with the gate
-    /// given up end in an error, and what is queued stays in its order until the seal is undone (YIELD-9).
+    /// Seals the Spot, with its members if they share its gate: it takes nothing more (`Unavailable`), the running
+    /// turn ends, waits of handlers with the gate given up end in an error, and what is queued is handed out by
+    /// object in order, until the seal is undone (YIELD-9).
     ///
     /// # Errors
     ///
-    /// `InvalidOperation` from its own turn and for the Entry Spot; `DeadlineExceeded` if its handlers have not ended within 30 s, and
-    /// `Unavailable` if it is sealed already; nothing is sealed then.
+    /// `InvalidOperation` from its own turn and for the Entry Spot; `DeadlineExceeded` if its handlers have not ended
+    /// within 30 s, and `Unavailable` if it is sealed already; nothing is sealed then.
     pub fn seal(&self) -> impl Future<Output = Result<Sealed, Error>> + std::marker::Send + 'static {
         seal::<S>(self.owner.clone())
     }
@@ -328,12 +329,12 @@ impl<A: Actor> ActorRef<A> {
     }
 
     /// Seals the Actor: it takes nothing more (`Unavailable`), the running turn ends, waits of handlers with the gate
-    /// given up end in an error, and what is queued stays in its order until the seal is undone (YIELD-9).
+    /// given up end in an error, and what is queued is handed out in order, until the seal is undone (YIELD-9).
     ///
     /// # Errors
     ///
-    /// `InvalidOperation` from its own turn and in a Spot that shares its gate, which is sealed as a whole; `DeadlineExceeded` if its handlers have not ended within 30 s, and
-    /// `Unavailable` if it is sealed already; nothing is sealed then.
+    /// `InvalidOperation` from its own turn and in a Spot that shares its gate, which is sealed as a whole;
+    /// `DeadlineExceeded` if its handlers have not ended within 30 s, and `Unavailable` if it is sealed already; nothing is sealed then.
     pub fn seal(&self) -> impl Future<Output = Result<Sealed, Error>> + std::marker::Send + 'static {
         seal::<A>(self.owner.clone())
     }

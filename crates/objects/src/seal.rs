@@ -1,4 +1,4 @@
-//! Handing over: a unit that takes nothing, runs nothing, and lists what it has, until that is undone.
+//! Handing over: a unit that takes nothing, runs nothing, and hands out what it has, until that is undone.
 //!
 //! A unit is what takes turns under one gate: a `SpotWide` Spot with its members, an Instance Spot, an Actor with a
 //! gate of its own, the shell of a `PerActor` Spot.
@@ -12,17 +12,19 @@
 //! 2. It gives the gate up until the unit is settled: no admission under way, no handler suspended, no move under
 //!    way or registered, no member that left and has not told yet. Lifecycle records accepted before still run
 //!    meanwhile: a half-done Join or leave needs them, and can be handed to nobody. Who comes or goes by such a Join belongs to the unit or does no more.
-//! 3. Then it keeps the gate, as any handler that waits, and waits for the undo. The records stay where they are,
-//!    by owner in order; whoever moves them takes them from there, and the undo has nothing to put back.
+//! 3. Then it keeps the gate, as any handler that waits, takes the records out, by owner in order, into a box that
+//!    it shares with whoever sealed, and waits for the undo. They stay admitted all the time: nothing is given back.
 //!
 //! So a parked unit needs no state of its own: it is a handler that holds its gate. A cancellation ends it like any
-//! other, and dropping it, however that comes about, drops the [`Unit`], which opens admission again.
+//! other, and dropping it, however that comes about, drops the [`Unit`], which puts the records back where they were
+//! and opens admission again. Handlers are dropped by the holder of their gate only, so it may.
 
 use std::any::Any;
 use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use turnkeep_machines::pair::Lane;
 use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
@@ -63,10 +65,22 @@ pub struct SealedPart {
     pub id: String,
     /// Which life of that id.
     pub generation: Generation,
-    /// Messages, in the order in which they were accepted.
+    /// Messages.
     pub application: Queued,
     /// Lifecycle records.
     pub lifecycle: Queued,
+    /// The messages, in the order in which they were accepted.
+    pub records: Vec<SealedRecord>,
+}
+
+/// A message that a sealed object has accepted and not begun.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub struct SealedRecord {
+    /// The name of its type.
+    pub message: &'static str,
+    /// What it reserves, in bytes, 256 of its own included.
+    pub bytes: u64,
 }
 
 /// A sealed unit: it takes no records (`Unavailable`), and none of its handlers runs. Dropping it undoes the seal.
@@ -76,6 +90,7 @@ pub struct SealedPart {
 #[must_use = "dropping it undoes the seal"]
 pub struct Sealed {
     parts: Vec<SealedPart>,
+    records: HandedOut,
     /// Dropped: undone.
     undo: Completer<()>,
     opened: Wait<()>,
@@ -86,6 +101,16 @@ impl Sealed {
     #[must_use]
     pub fn parts(&self) -> &[SealedPart] {
         &self.parts
+    }
+
+    /// Looks at a message: the `record`th of the `part`th object, as in [`Self::parts`]. `None` if there is none
+    /// there, if it is of another type, or if the unit has ended meanwhile.
+    ///
+    /// `look` should be short: an end of the unit waits for it.
+    pub fn look<M: Any, R>(&self, part: usize, record: usize, look: impl FnOnce(&M) -> R) -> Option<R> {
+        let mut all = self.records.lock();
+        let message = all.get_mut(part)?.iter_mut().filter(|record| is_message(record)).nth(record)?;
+        message.payload()?.downcast_ref().map(look)
     }
 
     /// Opens the unit again and waits until it takes records: nothing is lost, doubled or reordered.
@@ -101,6 +126,14 @@ impl fmt::Debug for Sealed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sealed").field("parts", &self.parts).finish_non_exhaustive()
     }
+}
+
+/// The records of a sealed unit by part, as long as it is sealed.
+type HandedOut = Arc<Mutex<Vec<Vec<Record>>>>;
+
+/// Ticks travel with their timers.
+fn is_message(record: &Record) -> bool {
+    record.reserved() > 0
 }
 
 struct SealWork<T> {
@@ -152,7 +185,7 @@ impl<T: Any + Send> Job<T> for SealTurn {
     async fn run(self, mut access: Access<'_, T>) -> Ending {
         // Its own record is none of those that are left.
         access.handler_ended();
-        let mut unit = Unit::new(access.owner_arc());
+        let mut unit = Unit::new(access);
         loop {
             unit.follow();
             if unit.is_settled() {
@@ -161,12 +194,13 @@ impl<T: Any + Send> Job<T> for SealTurn {
             if self.told.is_over() {
                 return Ending::Done;
             }
-            access.released(Box::pin(sleep_until(ticks::after(LOOK_EVERY_NS)))).await;
+            unit.access.released(Box::pin(sleep_until(ticks::after(LOOK_EVERY_NS)))).await;
         }
         let (undo, undone) = completion();
         let (open, opened) = completion();
         // If nobody waits any more, the value comes back, and its drop is the undo.
-        let _ = self.told.complete(Ok(Sealed { parts: unit.parts(), undo, opened }));
+        let parts = unit.hand_out();
+        let _ = self.told.complete(Ok(Sealed { parts, records: unit.out.clone(), undo, opened }));
         let _ = undone.await;
         drop(unit);
         let _ = open.complete(());
@@ -174,16 +208,20 @@ impl<T: Any + Send> Job<T> for SealTurn {
     }
 }
 
-/// The owners that are handed over; dropped, they are taken back.
-struct Unit {
+/// The owners that are handed over; dropped, they are taken back, with their records.
+struct Unit<'t, T: Any + Send> {
+    access: Access<'t, T>,
     own: Arc<Owner>,
+    /// By id, once the unit is settled.
     members: Vec<Arc<Owner>>,
+    out: HandedOut,
 }
 
-impl Unit {
-    fn new(own: Arc<Owner>) -> Self {
+impl<'t, T: Any + Send> Unit<'t, T> {
+    fn new(access: Access<'t, T>) -> Self {
+        let own = access.owner_arc();
         own.hand_over();
-        Self { own, members: Vec::new() }
+        Self { access, own, members: Vec::new(), out: HandedOut::default() }
     }
 
     /// Members may still come and go, by Joins that were under way.
@@ -215,31 +253,48 @@ impl Unit {
             && self.members.iter().all(|member| member.gate_key() == here && member.is_settled(false))
     }
 
-    fn parts(&self) -> Vec<SealedPart> {
-        let mut members: Vec<_> = self.members.iter().map(|member| part(member)).collect();
-        members.sort_by(|one, other| one.id.cmp(&other.id));
-        std::iter::once(part(&self.own)).chain(members).collect()
+    /// Takes the records out.
+    fn hand_out(&mut self) -> Vec<SealedPart> {
+        self.members.sort_by(|one, other| object_of(one).id.as_str().cmp(object_of(other).id.as_str()));
+        let mut out = self.out.lock();
+        let mut parts = Vec::with_capacity(1 + self.members.len());
+        for owner in std::iter::once(&self.own).chain(&self.members) {
+            let records = self.access.take_records(owner);
+            parts.push(part(owner, &records));
+            out.push(records);
+        }
+        parts
     }
 }
 
-impl Drop for Unit {
+impl<T: Any + Send> Drop for Unit<'_, T> {
     fn drop(&mut self) {
+        let mut out = std::mem::take(&mut *self.out.lock()).into_iter();
+        for owner in std::iter::once(&self.own).chain(&self.members) {
+            if let Some(records) = out.next() {
+                self.access.put_records(owner, records);
+            }
+        }
         self.members.iter().chain([&self.own]).for_each(Owner::take_back);
     }
 }
 
-fn part(owner: &Owner) -> SealedPart {
+fn part(owner: &Owner, records: &[Record]) -> SealedPart {
     let object = object_of(owner);
     let queued = |lane| {
         let used = owner.in_use(lane);
         Queued { records: used.records, bytes: used.bytes }
     };
+    let messages = records.iter().filter(|record| is_message(record));
     SealedPart {
         kind: object.kind,
         id: object.id.as_str().to_owned(),
         generation: object.generation,
         application: queued(Lane::Application),
         lifecycle: queued(Lane::Lifecycle),
+        records: messages
+            .map(|record| SealedRecord { message: record.name(), bytes: record.reserved() })
+            .collect(),
     }
 }
 

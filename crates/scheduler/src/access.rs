@@ -35,6 +35,7 @@ use turnkeep_machines::gate::Grant;
 
 use crate::activation::{Act, Activation, Polled};
 use crate::ambient;
+use crate::drive;
 use crate::owner::Owner;
 use crate::record::{Record, Refusal};
 use crate::state::State;
@@ -266,6 +267,26 @@ impl<T: Any + Send> Access<'_, T> {
     /// (LANE-3).
     pub fn handler_ended(&mut self) {
         self.act.owner().give_back(self.act.lane(), self.act.reserved().replace(0), self.act.record());
+    }
+
+    /// Takes the application records of `of`, in order, out of its lane; they stay admitted. For an owner that is
+    /// handed over and settled: its records must not run meanwhile.
+    ///
+    /// # Panics
+    ///
+    /// If `of` does not take its turns under the gate that this turn holds.
+    pub fn take_records(&mut self, of: &Arc<Owner>) -> Vec<Record> {
+        drive::take_records(of, self.gate())
+    }
+
+    /// Puts back what [`Self::take_records`] took, in front of what came since. To be followed by
+    /// [`Owner::take_back`], which lets the holder look at the queue again.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::take_records`].
+    pub fn put_records(&mut self, of: &Arc<Owner>, records: Vec<Record>) {
+        drive::put_records(of, self.gate(), records);
     }
 
     /// Waits for `future` with the gate given up. Whether the context allows that is decided by the caller.

@@ -181,9 +181,14 @@ impl Core {
     /// they do not start, and resumes and members must not wait for them.
     pub(crate) fn others_first(&mut self) {
         // Whatever stands at the head: what is behind it must not meet a record that may not start.
-        if self.application == 0 {
-            return;
+        if self.application > 0 {
+            let own = self.part();
+            self.join(own);
         }
+    }
+
+    /// Parts own application records, in order, from the rest of the queue.
+    fn part(&mut self) -> Fifo {
         let (mut own, mut others) = (Fifo::new(), Fifo::new());
         while let Some(kind) = self.queue.peek() {
             let Some(link) = self.queue.pop_front() else { break };
@@ -191,11 +196,33 @@ impl Core {
             // SAFETY: handed from one list of the holder's to another.
             unsafe { to.push_back(link) };
         }
-        while let Some(link) = own.pop_front() {
-            // SAFETY: as above.
-            unsafe { others.push_back(link) };
-        }
         self.queue = others;
+        own
+    }
+
+    /// Appends what `part` has parted.
+    fn join(&mut self, mut own: Fifo) {
+        while let Some(link) = own.pop_front() {
+            self.push_place(link);
+        }
+    }
+
+    /// Takes own application records out, in order.
+    pub(crate) fn take_application(&mut self) -> Vec<Record> {
+        self.application = 0;
+        let mut own = self.part();
+        // SAFETY: a record's link, popped, used once.
+        std::iter::from_fn(|| own.pop_front().map(|link| unsafe { Record::from_link(link) })).collect()
+    }
+
+    /// Puts them back: behind what else is queued, in front of own records that came since.
+    pub(crate) fn put_application(&mut self, records: Vec<Record>) {
+        let since = self.part();
+        for record in records {
+            self.application += 1;
+            self.push_place(record.into_link());
+        }
+        self.join(since);
     }
 
     fn head(&self, on_hold: bool) -> Head {
@@ -258,19 +285,8 @@ impl Core {
         while let Some(Item::Record(record)) = self.pop_lifecycle() {
             own.push(record);
         }
-        let mut others = Fifo::new();
-        while let Some(kind) = self.queue.peek() {
-            let Some(link) = self.queue.pop_front() else { break };
-            match kind {
-                // SAFETY: a record's link, popped, used once.
-                Kind::Record => own.push(unsafe { Record::from_link(link) }),
-                Kind::Marker => self.marker_queued = false,
-                // SAFETY: handed from one list of the holder's to another.
-                _ => unsafe { others.push_back(link) },
-            }
-        }
-        self.application = 0;
-        self.queue = others;
+        // The marker stays where it is: it stands for nothing, and comes out as such.
+        own.extend(self.take_application());
         own
     }
 

@@ -489,6 +489,18 @@ fn core_of(owner: &Owner) -> &mut Core {
     owner.core().with_mut(|core| unsafe { &mut *core })
 }
 
+/// Takes the application records of an owner out, for a turn that holds the gate it is under.
+pub(crate) fn take_records(of: &Owner, gate: &Owner) -> Vec<Record> {
+    assert_eq!(of.gate_key(), gate.key(), "the records of an owner belong to the holder of its gate");
+    core_of(of).take_application()
+}
+
+/// Puts them back.
+pub(crate) fn put_records(of: &Owner, gate: &Owner, records: Vec<Record>) {
+    assert_eq!(of.gate_key(), gate.key(), "the records of an owner belong to the holder of its gate");
+    core_of(of).put_application(records);
+}
+
 /// Whether application records of the owner may not start. While it is handed over nothing else may stand behind
 /// them: what ends its handlers goes on.
 fn is_on_hold(owner: &Owner) -> bool {

@@ -48,6 +48,11 @@ pub trait Work: Any + Send {
 
     /// The record was meant for `owner` and will never run; whoever waits for it is told why.
     fn refuse(self, owner: &Owner, why: Refusal);
+
+    /// What it carries for its object, for those who look at it before it runs.
+    fn payload(&mut self) -> Option<&mut dyn Any> {
+        None
+    }
 }
 
 #[repr(C)]
@@ -71,6 +76,7 @@ struct Table {
     name: fn() -> &'static str,
     start: unsafe fn(NonNull<Header>, Start<'_>) -> Started,
     refuse: unsafe fn(NonNull<Header>, &Owner, Refusal),
+    payload: unsafe fn(&mut Record) -> Option<&mut dyn Any>,
     drop: unsafe fn(NonNull<Header>),
 }
 
@@ -88,6 +94,7 @@ impl<W: Work> TableOf<W> {
         name: W::name,
         start: Self::start,
         refuse: Self::refuse,
+        payload: Self::payload,
         drop: Self::drop,
     };
 
@@ -104,6 +111,11 @@ impl<W: Work> TableOf<W> {
     unsafe fn refuse(header: NonNull<Header>, owner: &Owner, why: Refusal) {
         // SAFETY: passed on.
         unsafe { Self::take(header) }.refuse(owner, why);
+    }
+
+    unsafe fn payload(record: &mut Record) -> Option<&mut dyn Any> {
+        // SAFETY: the table is W's, so the record is one of a `W`, alive and borrowed by nobody else.
+        unsafe { record.0.cast::<Whole<W>>().as_mut() }.work.payload()
     }
 
     unsafe fn drop(header: NonNull<Header>) {
@@ -182,8 +194,16 @@ impl Record {
         self.header().reserved
     }
 
+    /// What it carries for its object. Exclusive, since what a record carries need not be shareable.
+    pub fn payload(&mut self) -> Option<&mut dyn Any> {
+        let table = self.header().table;
+        // SAFETY: the record's own table.
+        unsafe { (table.payload)(self) }
+    }
+
     /// What its work is.
-    pub(crate) fn name(&self) -> &'static str {
+    #[must_use]
+    pub fn name(&self) -> &'static str {
         (self.header().table.name)()
     }
 

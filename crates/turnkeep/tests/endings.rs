@@ -8,6 +8,7 @@ mod world;
 
 mod endings {
     mod cuts;
+    mod handed_out;
     mod idle;
     mod policies;
     mod races;

@@ -5,6 +5,8 @@
 mod ends;
 #[path = "timer/gates.rs"]
 mod gates;
+#[path = "timer/seals.rs"]
+mod seals;
 mod support;
 #[path = "timer/ticks.rs"]
 mod ticks;
