@@ -41,8 +41,8 @@ enum Step {
 }
 
 /// Runs turns under `gate` until nothing is ready, a handler keeps the gate and waits, or the budget is used
-/// up (LANE-10).
-pub(crate) fn slice(gate: Arc<Owner>) {
+/// up (LANE-10). Tells how many turns there were.
+pub(crate) fn slice(gate: Arc<Owner>) -> u64 {
     let mut holder = Holder::enter(&gate);
     let slice = Slice::start(slice_began_ns(), gate.class().budget_ns);
     loop {
@@ -53,12 +53,13 @@ pub(crate) fn slice(gate: Arc<Owner>) {
         match step {
             // The clock is worth reading only if there is somebody to stand behind for.
             Step::Boundary if holder.has_more() && is_over(&gate, slice) => {
-                return holder.stand_behind();
+                holder.stand_behind();
+                return holder.ran;
             }
             Step::Boundary => {}
-            Step::Idle if holder.go_idle() => return,
+            Step::Idle if holder.go_idle() => return holder.ran,
             Step::Idle => {}
-            Step::Left => return,
+            Step::Left => return holder.ran,
         }
     }
 }
@@ -82,6 +83,8 @@ fn note(owner: &Owner, what: What, about: impl FnOnce() -> &'static str) {
 /// The thread that has the right to a gate, for one slice.
 struct Holder<'a> {
     gate: &'a Arc<Owner>,
+    /// Polls of handlers in this slice.
+    ran: u64,
     /// Turns of this slice, not yet in the node's counters.
     turns: u64,
     /// Records finished in this slice, not yet in the node's counters.
@@ -91,7 +94,7 @@ struct Holder<'a> {
 impl<'a> Holder<'a> {
     /// Takes the gate and what came in: one exchange (GATE-12).
     fn enter(gate: &'a Arc<Owner>) -> Self {
-        let mut holder = Self { gate, turns: 0, finished: 0 };
+        let mut holder = Self { gate, ran: 0, turns: 0, finished: 0 };
         holder.drain();
         if holder.core().current.is_some() {
             gate.wake_word().begin();
@@ -222,6 +225,7 @@ impl<'a> Holder<'a> {
 
     /// A poll is over: the handler ended, keeps the gate, or yields it.
     fn conclude(&mut self, act: Act, owner: &Arc<Owner>, polled: Polled) -> Step {
+        self.ran += 1;
         match polled {
             Polled::Ended(ending) => self.ended(act, owner, ending),
             Polled::Panicked(panic) => {

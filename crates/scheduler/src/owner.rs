@@ -743,8 +743,8 @@ impl Owner {
 }
 
 impl Run for Owner {
-    fn run(self: Arc<Self>) {
-        drive::slice(self);
+    fn run(self: Arc<Self>) -> u64 {
+        drive::slice(self)
     }
 }
 

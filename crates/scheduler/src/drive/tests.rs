@@ -123,7 +123,8 @@ fn gate_12_b_running_records_costs_no_exchange_and_no_lock_each() {
         for _ in 0..records {
             gate.try_submit(Record::application(0, Add)).unwrap();
         }
-        let ((), exchanges, locks) = cost_of(|| slice(gate.clone()));
+        let (turns, exchanges, locks) = cost_of(|| slice(gate.clone()));
+        assert_eq!(turns, records);
         (exchanges, locks)
     };
     cost(1);

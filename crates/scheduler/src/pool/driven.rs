@@ -126,7 +126,7 @@ impl Driver {
             Some(Ready::Root) => Step::Root,
             Some(Ready::Task(task)) => {
                 let before = STEPPING.replace(std::ptr::from_ref(self).addr());
-                guarded("a slice", || task.run());
+                guarded("a slice", || _ = task.run());
                 STEPPING.set(before);
                 Step::Task
             }

@@ -35,8 +35,9 @@ use crate::ticks;
 
 /// A ready gate, as the pool sees it.
 pub(crate) trait Run: Send + Sync + 'static {
-    /// Runs one slice. Should not panic; a panic is reported as a `tracing` error and costs the slice only.
-    fn run(self: Arc<Self>);
+    /// Runs one slice and tells how many turns it had. Should not panic; a panic is reported as a `tracing` error
+    /// and costs the slice only.
+    fn run(self: Arc<Self>) -> u64;
 
     /// What a driver's transcript calls it; nothing for a gate, whose turns are noted one by one.
     fn name(&self) -> &'static str {

@@ -29,7 +29,7 @@ pub(super) const WORKERS_MAX: usize = COUNT_MASK;
 const POST: usize = 1;
 /// Bits 1 to 15: workers that are down.
 const DOWN_SHIFT: u32 = 1;
-/// Bits 16 to 30: workers that were called and have not yet answered.
+/// Bits 16 to 30: workers that were called, or linger, and have not yet answered.
 const CALLED_SHIFT: u32 = 16;
 const COUNT_MASK: usize = (1 << 15) - 1;
 
@@ -80,7 +80,7 @@ impl Head {
 enum Standing {
     /// Awake on its own account.
     Up,
-    /// Awake, or about to be, because somebody called it.
+    /// Awake, or about to be, because somebody called it; or looking around as if somebody had.
     Called,
     /// On the roster; asleep, or about to be, or looking around on its watch.
     Down,
@@ -239,6 +239,21 @@ impl Sleep {
         unpark(woken);
     }
 
+    /// `me` has nothing to do and, if nobody else is on the way to work already, looks around for a while as if it had
+    /// been called: nobody is woken meanwhile for what it will find. It ends with `get_up` or `lie_down`.
+    #[must_use]
+    pub(super) fn linger(&self, me: usize) -> bool {
+        let mut roster = self.roster.lock();
+        if roster.called > 0 {
+            return false;
+        }
+        debug_assert_eq!(roster.standing[me], Standing::Up, "LANE-14: only who is awake lingers");
+        roster.standing[me] = Standing::Called;
+        roster.called += 1;
+        self.publish(&roster);
+        true
+    }
+
     /// `me` has nothing to do (or was woken for nothing). It must look at the shared queue after this and
     /// before `rest`, and `get_up` again if anything is there.
     #[must_use]
@@ -388,6 +403,19 @@ mod tests {
         assert_eq!(has_news(&sleep), [1]);
         assert!(sleep.take_news(1));
         assert_eq!(sleep.lie_down(1), Rest::Watch);
+    }
+
+    #[test]
+    fn lane_14_sleep_nobody_is_called_while_one_lingers() {
+        let sleep = Sleep::new(3);
+        let _ = (sleep.lie_down(1), sleep.lie_down(2));
+        assert!(sleep.linger(0));
+        sleep.announce();
+        assert!(has_news(&sleep).is_empty());
+        assert_eq!(sleep.get_up(0), Owed::SecondLook, "what it leaves behind needs somebody else");
+        sleep.announce();
+        assert_eq!(has_news(&sleep), [2]);
+        assert!(!sleep.linger(0), "one is on the way");
     }
 
     #[test]

@@ -51,7 +51,8 @@ impl Model {
     /// The loop of the real worker, up to and including its first task.
     fn work(&self, me: usize) {
         let taken = loop {
-            if let Some(taken) = self.search().or_else(|| self.sleep_until_work(me)) {
+            let found = self.search().or_else(|| self.linger(me));
+            if let Some(taken) = found.or_else(|| self.sleep_until_work(me)) {
                 break taken;
             }
         };
@@ -62,6 +63,18 @@ impl Model {
                 self.sleep.fill_post();
             }
         }
+    }
+
+    /// One look on the way to sleep.
+    fn linger(&self, me: usize) -> Option<Taken> {
+        if !self.sleep.linger(me) {
+            return None;
+        }
+        let taken = self.search();
+        if taken.is_some() {
+            self.settle(self.sleep.get_up(me));
+        }
+        taken
     }
 
     fn sleep_until_work(&self, me: usize) -> Option<Taken> {

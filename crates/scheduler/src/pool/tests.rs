@@ -28,8 +28,9 @@ fn pool(workers: usize) -> (Runtime, Pool) {
 struct Fun<F>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Run for Fun<F> {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         (self.0)();
+        1
     }
 }
 
@@ -54,12 +55,13 @@ struct Ping {
 }
 
 impl Run for Ping {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         if self.left.fetch_sub(1, SeqCst) == 1 {
             self.done.send(()).unwrap();
         } else {
             self.pool.clone().schedule(self);
         }
+        1
     }
 }
 
@@ -226,13 +228,18 @@ fn spin(time: Duration) {
 }
 
 impl Run for Hog {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         spin(self.slice);
         if self.stopped.load(SeqCst) {
-            return;
+            return 1;
         }
         let pool = self.pool.clone();
-        if self.behind { pool.schedule_behind(self) } else { pool.schedule(self) }
+        if self.behind {
+            pool.schedule_behind(self)
+        } else {
+            pool.schedule(self)
+        }
+        1
     }
 }
 

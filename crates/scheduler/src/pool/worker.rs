@@ -16,6 +16,13 @@ use crate::ticks;
 /// At the latest this long after the last look, a busy worker looks at the shared queue, in nanoseconds.
 const SHARED_LOOK_NS: u64 = 50_000;
 
+/// How long a worker that has run out of work looks around before it sleeps, in nanoseconds: about what a wake-up
+/// costs, so that it never costs more than twice the better of the two (Karlin et al. 1991).
+const LINGER_NS: u64 = 20_000;
+
+/// Pauses of the processor between two of those looks.
+const LINGER_PAUSES: u32 = 20;
+
 thread_local! {
     /// The worker that this thread is, set for as long as the thread's loop runs. It tells about the thread
     /// and never about the task that happens to run on it.
@@ -119,11 +126,12 @@ impl Worker {
         if self.shared.is_stopped() {
             return guarded("dropping a task", || drop(task));
         }
-        guarded("a slice", || task.run());
+        let mut turns = 0;
+        guarded("a slice", || turns = task.run());
         let now = ticks::now();
         self.now_ns.set(now);
         let meter = &self.shared.meters[self.me];
-        meter.lap(now);
+        meter.lap(now, turns);
         if meter.is_backlog(self.queue.len()) && self.shared.sleep.can_call() {
             self.shared.sleep.call();
         }
@@ -135,7 +143,7 @@ impl Worker {
             if let Some(task) = self.own_or_due() {
                 return Some(task);
             }
-            if let Some(task) = self.search().or_else(|| self.sleep()) {
+            if let Some(task) = self.search().or_else(|| self.linger()).or_else(|| self.sleep()) {
                 return Some(self.start_afresh(task));
             }
         }
@@ -186,6 +194,25 @@ impl Worker {
             return None;
         }
         insist(|| stealer.steal_batch_with_limit_and_pop(&self.queue, meter.batch()))
+    }
+
+    /// Looks around for a while before it sleeps: a thread that sleeps is woken at the price of many turns.
+    fn linger(&self) -> Option<Task> {
+        if !self.shared.sleep.linger(self.me) {
+            return None;
+        }
+        let until_ns = ticks::now() + LINGER_NS;
+        let found = loop {
+            let found = self.search();
+            if found.is_some() || self.shared.is_stopped() || ticks::now() >= until_ns {
+                break found;
+            }
+            (0..LINGER_PAUSES).for_each(|_| std::hint::spin_loop());
+        };
+        if found.is_some() {
+            self.settle(self.shared.sleep.get_up(self.me));
+        }
+        found
     }
 
     /// Sleeps until there is work, looking around whenever this worker keeps watch. `None` if the pool has

@@ -14,7 +14,10 @@ use tokio::sync::{mpsc, oneshot};
 use crate::peer::{BOUND, Count, Goal, Peer, WORKERS};
 
 fn runtime() -> Runtime {
-    tokio::runtime::Builder::new_multi_thread().worker_threads(WORKERS).build().unwrap()
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(std::env::var("TURNS_WORKERS").map_or(WORKERS, |n| n.parse().unwrap()))
+        .build()
+        .unwrap()
 }
 
 /// The state of a relay; `S` is what reaches the next one.

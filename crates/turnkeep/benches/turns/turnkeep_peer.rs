@@ -71,7 +71,9 @@ impl<const RECORDED: bool> Peer for Turnkeep<RECORDED> {
     fn start() -> Self {
         let outside = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let lane = Lane { records: BOUND as u32, ..Lane::APPLICATION };
-        let builder = Node::builder().workers(WORKERS).application_lane(lane);
+        let builder = Node::builder()
+            .workers(std::env::var("TURNS_WORKERS").map_or(WORKERS, |n| n.parse().unwrap()))
+            .application_lane(lane);
         let builder = builder.spot_with("counter", Options::<Counter>::new());
         let builder = builder.spot_with("relay", Options::<Relay>::new());
         let trace = std::env::temp_dir().join(format!("turns-{}.trace", std::process::id()));

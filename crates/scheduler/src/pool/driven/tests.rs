@@ -10,8 +10,9 @@ use crate::pool::Pool;
 struct Fun<F>(F);
 
 impl<F: Fn() + Send + Sync + 'static> Run for Fun<F> {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         (self.0)();
+        1
     }
 
     fn name(&self) -> &'static str {

@@ -74,11 +74,12 @@ where
 struct Computing(Mutex<Option<Job>>);
 
 impl Run for Computing {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         let job = self.0.lock().take();
         if let Some(job) = job {
             job();
         }
+        1
     }
 
     fn name(&self) -> &'static str {
@@ -123,16 +124,17 @@ impl Wake for Polling {
 }
 
 impl Run for Polling {
-    fn run(self: Arc<Self>) {
+    fn run(self: Arc<Self>) -> u64 {
         self.is_ready.store(false, Ordering::Release);
-        let Some(mut future) = self.future.lock().take() else { return };
+        let Some(mut future) = self.future.lock().take() else { return 1 };
         if self.is_aborted.load(Ordering::Acquire) {
-            return;
+            return 1;
         }
         let waker = Waker::from(self.clone());
         if future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
             *self.future.lock() = Some(future);
         }
+        1
     }
 
     fn name(&self) -> &'static str {

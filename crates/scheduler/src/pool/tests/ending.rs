@@ -13,8 +13,8 @@ use super::{LIMIT, once, pool};
 struct Counted(Arc<AtomicUsize>);
 
 impl Run for Counted {
-    fn run(self: Arc<Self>) {
-        panic!("a leftover ran");
+    fn run(self: Arc<Self>) -> u64 {
+        panic!("a leftover ran")
     }
 }
 
