@@ -132,8 +132,14 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
             Err(error) => return Err((message, error)),
         };
         let answer = Some(answer);
-        let envelope =
-            Envelope::<T, M> { message, answer, deadline_ns, flow: flow(), call, _handler: PhantomData };
+        let envelope = Envelope::<T, M> {
+            message: Some(message),
+            answer,
+            deadline_ns,
+            flow: flow(),
+            call,
+            _handler: PhantomData,
+        };
         self.submit(asked, record::<T, M>(envelope), deadline_ns)
     }
 

@@ -8,7 +8,7 @@ use turnkeep_machines::wait::Manner;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::{Completer, Outcome, completion};
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
 use crate::call::{begin_wait, check_domain, deadline_ns, too_late};
 use crate::caught::caught;
@@ -34,25 +34,26 @@ pub(crate) struct CloseWork<K, T> {
 }
 
 impl<K: LifeOf<T>, T: Any + Send> Work for CloseWork<K, T> {
-    fn start(self, start: Start<'_>) -> Started {
-        if let Some(error) = self.objection() {
-            let _ = self.told.complete(Err(error));
-            return start.done(Ending::Done);
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        if let Some(error) = this.objection() {
+            let _ = this.told.complete(Err(error));
+            return start.done(Ending::done());
         }
-        if let Some(timers) = object_of(&self.object).any_timers() {
+        if let Some(timers) = object_of(&this.object).any_timers() {
             // No tick starts from the seal on (TIMER-3).
             timers.cancel_all();
         }
         // Handlers of members that yield under its gate are told, too (YIELD-9).
-        let object = object_of(&self.object);
-        object.node.membership.members(self.object.key()).iter().for_each(|member| member.wake_yields());
+        let object = object_of(&this.object);
+        object.node.membership.members(this.object.key()).iter().for_each(|member| member.wake_yields());
         let last = LastWork::<K, T> {
-            closing: self.closing,
-            told: self.told,
-            object: self.object,
+            closing: this.closing,
+            told: this.told,
+            object: this.object,
             _kind: PhantomData,
         };
-        start.done(Ending::Seal { last: Record::unmetered(last) })
+        start.done(Ending::seal(Record::unmetered(last)))
     }
 
     fn refuse(self, _: &Owner, why: Refusal) {
@@ -102,11 +103,12 @@ struct LastWork<K, T> {
 }
 
 impl<K: LifeOf<T>, T: Any + Send> Work for LastWork<K, T> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        if self.closing.reason == ClosingReason::Shutdown {
-            start.serve(self.closing.deadline_ns, 0);
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        if this.closing.reason == ClosingReason::Shutdown {
+            start.serve(this.closing.deadline_ns, 0);
         }
-        start.run::<T, _>(LastTurn::<K> { closing: self.closing, told: self.told, _kind: PhantomData })
+        start.run::<T, _>(LastTurn::<K> { closing: this.closing, told: this.told, _kind: PhantomData })
     }
 
     fn refuse(self, _: &Owner, _: Refusal) {
@@ -145,7 +147,7 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
         };
         object_of(&owner).set_closed(reason);
         let _ = self.told.complete(told);
-        Ending::End { why: Refusal::Ended }
+        Ending::end(Refusal::Ended)
     }
 }
 

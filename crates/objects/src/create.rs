@@ -15,7 +15,7 @@ use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 use turnkeep_scheduler::room::NoRoom;
 use turnkeep_scheduler::waits::Awaited;
 
@@ -134,21 +134,22 @@ pub(crate) struct CreateWork<K, T> {
 }
 
 impl<K: LifeOf<T>, T: Any + Send> Work for CreateWork<K, T> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        start.answer(self.call);
-        let made = match caught_call(self.make) {
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        start.answer(this.call);
+        let made = match caught_call(this.make) {
             Ok(made) => made,
             Err(panic) => Err(Failure::new(format!("the factory panicked: {panic}"))),
         };
         match made {
             Ok(state) => {
                 start.install(state);
-                start.run::<T, _>(FirstTurn::<K> { told: self.told, again: self.again, _kind: PhantomData })
+                start.run::<T, _>(FirstTurn::<K> { told: this.told, again: this.again, _kind: PhantomData })
             }
             Err(failure) => {
-                let error = not_made(object_of(&self.object), &failure);
-                let ending = failed(&self.object, &error, self.again);
-                let _ = self.told.complete(Err(error));
+                let error = not_made(object_of(&this.object), &failure);
+                let ending = failed(&this.object, &error, this.again);
+                let _ = this.told.complete(Err(error));
                 start.done(ending)
             }
         }
@@ -164,13 +165,13 @@ fn failed(owner: &Arc<Owner>, error: &Error, again: bool) -> Ending {
     let object = object_of(owner);
     if !again {
         object.set_not_made(error.clone());
-        return Ending::End { why: Refusal::NotMade };
+        return Ending::end(Refusal::NotMade);
     }
     object.set_panic(&error.to_string());
     report(
         || tracing::error!(%object, %error, "it could not be made anew after a panic; the object is stopped"),
     );
-    Ending::End { why: Refusal::Panicked }
+    Ending::end(Refusal::Panicked)
 }
 
 /// The record that makes an object's state anew with its registered factory (ERR-3).
@@ -225,7 +226,7 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for FirstTurn<K> {
                 trace::made(&owner);
                 object.set_ready();
                 idle::begin(&owner, grant);
-                Ending::Done
+                Ending::done()
             }
             Err(error) => failed(&owner, error, self.again),
         };
@@ -241,9 +242,10 @@ struct Probe {
 }
 
 impl Work for Probe {
-    fn start(self, start: Start<'_>) -> Started {
-        let _ = self.told.complete(Ok(()));
-        start.done(Ending::Done)
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        let _ = this.told.complete(Ok(()));
+        start.done(Ending::done())
     }
 
     fn refuse(self, _: &Owner, why: Refusal) {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::Completer;
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
 use crate::caught::{caught, caught_call};
 use crate::error::{AskError, Error, ErrorKind};
@@ -74,7 +74,8 @@ impl<M: Message> From<Unanswered<M>> for AskError<M> {
 
 /// The work of a record that carries a message for a `T`.
 pub(crate) struct Envelope<T, M: Message> {
-    pub(crate) message: M,
+    /// Taken out when the handler gets it.
+    pub(crate) message: Option<M>,
     /// Who waits for the answer; `None` for a send.
     pub(crate) answer: Option<Completer<Answer<M>>>,
     pub(crate) deadline_ns: u64,
@@ -85,28 +86,24 @@ pub(crate) struct Envelope<T, M: Message> {
 }
 
 /// The record of a message for a `T`.
+#[inline]
 pub(crate) fn record<T: Handles<M>, M: Message>(envelope: Envelope<T, M>) -> Record {
-    Record::application(payload_bytes(&envelope.message), envelope)
+    Record::application(envelope.message.as_ref().map_or(0, payload_bytes), envelope)
 }
 
 /// The message of a record that was given back.
 pub(crate) fn message_of<T: Handles<M>, M: Message>(record: Record) -> M {
     match record.into_work::<Envelope<T, M>>() {
-        Ok(envelope) => envelope.message,
-        Err(_) => unreachable!("a record comes back with the work it was made with"),
+        Ok(Envelope { message: Some(message), .. }) => message,
+        _ => unreachable!("a record comes back with the work it was made with"),
     }
 }
 
 impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        start.serve(self.deadline_ns, self.flow);
-        start.answer(self.call);
-        start.run::<T, _>(Handling::<T, M> {
-            message: self.message,
-            answer: self.answer,
-            flow: self.flow,
-            _handler: PhantomData,
-        })
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        start.serve(work.deadline_ns, work.flow);
+        start.answer(work.call);
+        start.run::<T, _>(Handling(work))
     }
 
     fn name() -> &'static str {
@@ -123,7 +120,7 @@ impl<T: Handles<M>, M: Message> Work for Envelope<T, M> {
     }
 
     fn payload(&mut self) -> Option<&mut dyn Any> {
-        Some(&mut self.message)
+        self.message.as_mut().map(|message| message as _)
     }
 }
 
@@ -145,19 +142,16 @@ fn failed_send<M: Message>(owner: &Owner, flow: u64, error: &dyn std::fmt::Displ
     });
 }
 
-/// The turn of a message.
-struct Handling<T, M: Message> {
-    message: M,
-    answer: Option<Completer<Answer<M>>>,
-    flow: u64,
-    _handler: PhantomData<fn() -> T>,
-}
+/// The turn of a message. Its parts stay where they came in until they are wanted: they would be copied with the
+/// future otherwise.
+struct Handling<T: Handles<M>, M: Message>(Owned<Envelope<T, M>>);
 
 impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
-    async fn run(self, access: Access<'_, T>) -> Ending {
+    async fn run(mut self, access: Access<'_, T>) -> Ending {
+        let Some(message) = self.0.message.take() else { unreachable!("a message is handled once") };
         let mut turn = Turn::new(access);
-        let span = span::of(turn.owner(), std::any::type_name::<M>(), self.flow);
-        let handled = match in_span(span, pin!(caught(T::handle(&mut turn, self.message)))).await {
+        let span = span::of(turn.owner(), std::any::type_name::<M>(), self.0.flow);
+        let handled = match in_span(span, pin!(caught(T::handle(&mut turn, message)))).await {
             Ok(Ok(reply)) => match caught_call(|| M::check_reply(&reply)) {
                 Ok(Ok(())) => Handled::Well(reply),
                 Ok(Err(bad)) => Handled::BadReply(bad.0),
@@ -173,13 +167,13 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
         // Before the answer, too: who has it finds the Actors that move on hold (JOIN-11).
         join::start(join::end_of_scope(handled.ending()));
         let (answer, ending) = conclude::<M, T>(&access, handled);
-        match (self.answer, answer) {
+        match (self.0.answer.take(), answer) {
             (Some(waiting), answer) => give(owner, waiting, answer),
             (None, Ok(_)) => {}
             (None, Err(Unanswered::Application(error))) => {
-                failed_send::<M>(owner, self.flow, &format_args!("{error:?}"));
+                failed_send::<M>(owner, self.0.flow, &format_args!("{error:?}"));
             }
-            (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(owner, self.flow, &error),
+            (None, Err(Unanswered::Runtime(error))) => failed_send::<M>(owner, self.0.flow, &error),
         }
         ending
     }
@@ -208,13 +202,13 @@ impl<M: Message> Handled<M> {
 fn conclude<M: Message, T: Any + Send>(access: &Access<'_, T>, handled: Handled<M>) -> (Answer<M>, Ending) {
     let object = object_of(access.owner());
     match handled {
-        Handled::Well(reply) => (Ok(reply), Ending::Done),
-        Handled::Refusal(error) => (Err(Unanswered::Application(error)), Ending::Done),
+        Handled::Well(reply) => (Ok(reply), Ending::done()),
+        Handled::Refusal(error) => (Err(Unanswered::Application(error)), Ending::done()),
         Handled::BadReply(why) => {
             let text =
                 format!("the reply cannot be given out: {why}; the handler ran, its Joins were dropped");
             let error = Error::new(ErrorKind::ProtocolError, object, "reply", &text);
-            (Err(Unanswered::Runtime(error)), Ending::Done)
+            (Err(Unanswered::Runtime(error)), Ending::done())
         }
         Handled::Panic(text) => {
             let owner = access.owner_arc();
@@ -233,10 +227,10 @@ fn policy(owner: &Owner) -> PanicPolicy {
 /// What becomes of an object whose code panicked (ERR-3).
 pub(crate) fn after_panic(owner: &Arc<Owner>) -> Ending {
     match policy(owner) {
-        PanicPolicy::Keep => Ending::Done,
+        PanicPolicy::Keep => Ending::done(),
         // Here, under the gate, is where all goes that the old state had asked for and that must not meet the new one.
-        PanicPolicy::Restart => Ending::Restart { first: (object_of(owner).hooks.restart)(owner) },
-        PanicPolicy::Stop => Ending::End { why: Refusal::Panicked },
+        PanicPolicy::Restart => Ending::restart((object_of(owner).hooks.restart)(owner)),
+        PanicPolicy::Stop => Ending::end(Refusal::Panicked),
     }
 }
 

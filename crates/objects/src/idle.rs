@@ -13,7 +13,7 @@ use turnkeep_machines::pair::Lane;
 use turnkeep_scheduler::access::{Ending, Start, Started};
 use turnkeep_scheduler::deadline::{Deadlines, Expire};
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
 
 use crate::object::object_of;
@@ -54,21 +54,22 @@ impl Expire for Look {
 struct LookWork(Look);
 
 impl Work for LookWork {
-    fn start(self, start: Start<'_>) -> Started {
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
         let owner = start.owner();
         let grant = start.grant().0;
         if owner.is_sealed() {
-            return start.done(Ending::Done);
+            return start.done(Ending::done());
         }
-        let quiet = grant == self.0.grant + 1 && is_at_rest(&owner);
-        let rested = if quiet { self.0.rested + 1 } else { 0 };
+        let quiet = grant == this.0.grant + 1 && is_at_rest(&owner);
+        let rested = if quiet { this.0.rested + 1 } else { 0 };
         if rested >= QUARTERS {
             let closing = Closing { reason: ClosingReason::Idle, deadline_ns: u64::MAX };
             let last = (object_of(&owner).hooks.last)(&owner, closing);
-            return start.done(Ending::Seal { last });
+            return start.done(Ending::seal(last));
         }
-        Look { grant, rested, ..self.0 }.arm(&owner);
-        start.done(Ending::Done)
+        Look { grant, rested, ..this.0 }.arm(&owner);
+        start.done(Ending::done())
     }
 
     fn refuse(self, _: &Owner, _: Refusal) {}

@@ -31,7 +31,7 @@ use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
 
 use crate::call::{check_domain, check_open, check_wait, deadline_ns, too_late};
@@ -143,15 +143,16 @@ struct SealWork<T> {
 }
 
 impl<T: Any + Send> Work for SealWork<T> {
-    fn start(self, start: Start<'_>) -> Started {
-        if self.told.is_over() {
-            return start.done(Ending::Done);
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        if this.told.is_over() {
+            return start.done(Ending::done());
         }
-        if let Some(error) = objection(&self.object) {
-            let _ = self.told.complete(Err(error));
-            return start.done(Ending::Done);
+        if let Some(error) = objection(&this.object) {
+            let _ = this.told.complete(Err(error));
+            return start.done(Ending::done());
         }
-        start.run::<T, _>(SealTurn { told: self.told })
+        start.run::<T, _>(SealTurn { told: this.told })
     }
 
     fn refuse(self, _: &Owner, why: Refusal) {
@@ -192,7 +193,7 @@ impl<T: Any + Send> Job<T> for SealTurn {
                 break;
             }
             if self.told.is_over() {
-                return Ending::Done;
+                return Ending::done();
             }
             unit.access.released(Box::pin(sleep_until(ticks::after(LOOK_EVERY_NS)))).await;
         }
@@ -204,7 +205,7 @@ impl<T: Any + Send> Job<T> for SealTurn {
         let _ = undone.await;
         drop(unit);
         let _ = open.complete(());
-        Ending::Done
+        Ending::done()
     }
 }
 

@@ -90,13 +90,17 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
 
     fn begin(&mut self, message: M) -> Result<State<M>, (M, Error)> {
         let owner = match self.prepare() {
-            Ok(owner) => owner.into_owner(),
+            Ok(owner) => owner,
             Err(error) => return Err((message, error)),
         };
         let record = carry::<T, M>(message);
         let may_wait = may_wait_for_room_of(&owner);
         let offered =
             if may_wait { owner.submit_or_wait(record) } else { owner.try_submit(record).map(|()| None) };
+        if let Ok(None) = offered {
+            return Ok(State::Over);
+        }
+        let owner = owner.into_owner();
         match offered {
             Ok(None) => Ok(State::Over),
             Ok(Some(room)) => match waits::begin(&owner, 0, true) {
@@ -155,9 +159,10 @@ impl<S: crate::Spot<Mode = crate::Instance> + Handles<M>, M: Message> Send<S, M>
 }
 
 /// The record of a one-way message.
+#[inline]
 pub(crate) fn carry<T: Handles<M>, M: Message>(message: M) -> Record {
     record(Envelope::<T, M> {
-        message,
+        message: Some(message),
         answer: None,
         deadline_ns: u64::MAX,
         flow: flow(),

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use turnkeep_scheduler::access::{Ending, Start, Started};
 use turnkeep_scheduler::completion::{Completer, Outcome, Wait, completion};
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
 use crate::call::check_open;
 use crate::caught::caught;
@@ -60,11 +60,12 @@ struct TaskWork<F: Future<Output: Send + 'static>> {
 }
 
 impl<F: Future<Output: Send> + Send + 'static> Work for TaskWork<F> {
-    fn start(self, start: Start<'_>) -> Started {
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
         start.detached(async move {
-            let ended = caught(self.future).await;
-            let _ = self.told.complete(ended);
-            Ending::End { why: Refusal::Ended }
+            let ended = caught(this.future).await;
+            let _ = this.told.complete(ended);
+            Ending::end(Refusal::Ended)
         })
     }
 

@@ -40,36 +40,55 @@ use crate::owner::Owner;
 use crate::record::{Record, Refusal};
 use crate::state::State;
 
-/// What becomes of the object when a turn's work has ended.
+/// What becomes of the object when a turn's work has ended: nothing, mostly, so that is one word.
 #[derive(Debug)]
 #[must_use]
-pub enum Ending {
+pub struct Ending(Option<Box<Fate>>);
+
+/// What becomes of it otherwise.
+#[derive(Debug)]
+pub(crate) enum Fate {
+    Seal { last: Record },
+    End { why: Refusal },
+    Restart { first: Record },
+    Arrive { host: Option<Arc<Owner>>, first: Record },
+}
+
+impl Ending {
     /// Nothing: the object goes on.
-    Done,
-    /// The object takes no more records; when all it has accepted are handled, this one runs last.
-    Seal {
-        /// The last record.
-        last: Record,
-    },
+    pub const fn done() -> Self {
+        Self(None)
+    }
+
+    fn fate(fate: Fate) -> Self {
+        Self(Some(Box::new(fate)))
+    }
+
+    /// The object takes no more records; when all it has accepted are handled, `last` runs.
+    pub fn seal(last: Record) -> Self {
+        Self::fate(Fate::Seal { last })
+    }
+
     /// The object ends now. Its waiting handlers are dropped, its state after them, and what is queued is
-    /// refused with the reason.
-    End {
-        /// What the callers of queued records are told.
-        why: Refusal,
-    },
-    /// The object loses its state and goes on with another one, which this record makes before anything else
+    /// refused with the reason, which is what its callers are told.
+    pub fn end(why: Refusal) -> Self {
+        Self::fate(Fate::End { why })
+    }
+
+    /// The object loses its state and goes on with another one, which `first` makes before anything else
     /// runs. Its waiting handlers are dropped; what is queued stays.
-    Restart {
-        /// The record that gives it its new state.
-        first: Record,
-    },
-    /// The object moves under another gate and runs this record there before anything else.
-    Arrive {
-        /// The owner of the gate it moves under; `None`: a gate of its own.
-        host: Option<Arc<Owner>>,
-        /// The first record there.
-        first: Record,
-    },
+    pub fn restart(first: Record) -> Self {
+        Self::fate(Fate::Restart { first })
+    }
+
+    /// The object moves under `host`'s gate (`None`: one of its own) and runs `first` there before anything else.
+    pub fn arrive(host: Option<Arc<Owner>>, first: Record) -> Self {
+        Self::fate(Fate::Arrive { host, first })
+    }
+
+    pub(crate) fn into_fate(self) -> Option<Fate> {
+        self.0.map(|fate| *fate)
+    }
 }
 
 /// The body of a handler, generic over how long it has access.

@@ -183,8 +183,8 @@ pub(crate) enum Polled {
     Kept,
     /// It waits and gives the gate up.
     Released,
-    /// It panicked past everything that should have caught it.
-    Panicked(Box<dyn Any + Send>),
+    /// It panicked past everything that should have caught it. Boxed twice, so that a `Polled` is two words.
+    Panicked(Box<Box<dyn Any + Send>>),
 }
 
 const ALIGN: usize = 64;
@@ -325,7 +325,7 @@ impl Act {
     /// Polls the handler. Only the holder of its gate may.
     pub(crate) fn poll(self) -> Polled {
         let Some(table) = self.table.get() else {
-            return Polled::Ended(Ending::Done);
+            return Polled::Ended(Ending::done());
         };
         // SAFETY: the vtable below keeps the waker contract; the borrowed waker takes no count because it
         // lives no longer than this call, during which the driver's count stands.
@@ -337,7 +337,7 @@ impl Act {
             Ok(Poll::Ready(ending)) => Polled::Ended(ending),
             Ok(Poll::Pending) if self.wish.load(Ordering::Relaxed) => Polled::Released,
             Ok(Poll::Pending) => Polled::Kept,
-            Err(panic) => Polled::Panicked(panic),
+            Err(panic) => Polled::Panicked(Box::new(panic)),
         }
     }
 
@@ -544,7 +544,8 @@ fn arc_from(owner: NonNull<Owner>) -> Arc<Owner> {
 }
 
 fn anchor(act: &Activation) {
-    if !act.anchored.swap(true, Ordering::AcqRel) {
+    // Read first: the swap is an exchange, and all but the first find it set.
+    if !act.anchored.load(Ordering::Acquire) && !act.anchored.swap(true, Ordering::AcqRel) {
         // SAFETY: whoever anchors first has a count of both (see `Activation::owner`).
         unsafe {
             Arc::increment_strong_count(act.owner.as_ptr());

@@ -37,7 +37,7 @@ use parking_lot::Mutex;
 use self::alarm::{Alarm, NEVER};
 use self::wheel::{Entry, Wheel};
 use crate::completion::completion;
-use crate::{counters, ticks, virtual_time};
+use crate::{thread_slot, ticks, virtual_time};
 
 /// Length of a tick in nanoseconds.
 const TICK_NS: u64 = 1_000_000;
@@ -160,14 +160,14 @@ impl Deadlines {
             Ok(generation) => return Key { place: 0, generation },
             Err(target) => target,
         };
-        let number = counters::thread_number() % SHARDS;
-        let (entry, next) = {
+        let number = thread_slot::slot() % SHARDS;
+        let (entry, next, is_earlier) = {
             let mut wheel = self.shards[number].lock();
-            let placed = wheel.insert(now_ns / TICK_NS, at_ns.div_ceil(TICK_NS), target);
-            self.alarm.lower(number, placed.1);
-            placed
+            let (entry, next) = wheel.insert(now_ns / TICK_NS, at_ns.div_ceil(TICK_NS), target);
+            (entry, next, self.alarm.lower(number, next))
         };
-        if self.alarm.must_ring(next)
+        if is_earlier
+            && self.alarm.must_ring(next)
             && let Some(thread) = self.thread.get()
         {
             thread.unpark();

@@ -14,7 +14,7 @@ use turnkeep_machines::gate::Phase;
 use turnkeep_machines::pair::{Lane, Pair};
 use turnkeep_trace::field::{How, Stage};
 
-use crate::access::{Ending, Start};
+use crate::access::{Ending, Fate, Start};
 use crate::activation::{About, Act, Polled};
 use crate::ambient;
 use crate::core::{Core, Item};
@@ -23,6 +23,7 @@ use crate::owner::{Count, Owner};
 use crate::pool::driven::What;
 use crate::pool::slice_began_ns;
 use crate::record::{Record, Refusal};
+use crate::sync::atomic::{Ordering, fence};
 use crate::ticks;
 use crate::trace::{self, Trace};
 
@@ -95,7 +96,7 @@ impl<'a> Holder<'a> {
     /// Takes the gate and what came in: one exchange (GATE-12).
     fn enter(gate: &'a Arc<Owner>) -> Self {
         let mut holder = Self { gate, ran: 0, turns: 0, finished: 0 };
-        holder.drain();
+        holder.drain_news();
         if holder.core().current.is_some() {
             gate.wake_word().begin();
         }
@@ -169,7 +170,7 @@ impl<'a> Holder<'a> {
             owner.give_back(record.lane(), record.reserved(), record.number());
             trace::discarded(owner, &record, Refusal::Ended);
             guarded(owner, || record.refuse(owner, Refusal::Ended));
-            return self.after(owner, Ending::Done);
+            return self.after(owner, Ending::done());
         }
         let (lane, reserved, number) = (record.lane(), record.reserved(), record.number());
         note(owner, What::Turn, || record.name());
@@ -183,7 +184,7 @@ impl<'a> Holder<'a> {
         let start = AssertUnwindSafe(|| record.start(Start::new(&block)));
         let polled = match ambient::in_turn(block.get(), || catch_unwind(start)) {
             Ok(started) => started.polled,
-            Err(panic) => Polled::Panicked(panic),
+            Err(panic) => Polled::Panicked(Box::new(panic)),
         };
         self.conclude(block.get(), owner, polled)
     }
@@ -219,7 +220,7 @@ impl<'a> Holder<'a> {
     }
 
     fn poll(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
-        let polled = if owner.is_cancelled() { Polled::Ended(Ending::Done) } else { act.poll() };
+        let polled = if owner.is_cancelled() { Polled::Ended(Ending::done()) } else { act.poll() };
         self.conclude(act, owner, polled)
     }
 
@@ -229,7 +230,7 @@ impl<'a> Holder<'a> {
         match polled {
             Polled::Ended(ending) => self.ended(act, owner, ending),
             Polled::Panicked(panic) => {
-                report(owner, panic);
+                report(owner, *panic);
                 let ending = owner.identity().after_panic(owner);
                 self.ended(act, owner, ending)
             }
@@ -260,14 +261,30 @@ impl<'a> Holder<'a> {
         if owner.is_cancelled() && !core_of(owner).ended {
             self.end(owner, Refusal::Ended);
         }
-        match ending {
-            Ending::Done => {}
-            Ending::Seal { last } | Ending::Arrive { first: last, .. } | Ending::Restart { first: last }
+        if let Some(fate) = ending.into_fate()
+            && let Some(step) = self.fulfil(owner, fate)
+        {
+            return step;
+        }
+        if !Arc::ptr_eq(owner, self.gate) {
+            return self.place(owner.clone());
+        }
+        if self.core().returned >= LOOK_FOR_WAITERS_EVERY {
+            self.look_for_waiters();
+        }
+        Step::Boundary
+    }
+
+    /// What a turn has decided about its object. `Some`: there is no more to do here.
+    #[cold]
+    fn fulfil(&mut self, owner: &Arc<Owner>, fate: Fate) -> Option<Step> {
+        match fate {
+            Fate::Seal { last } | Fate::Arrive { first: last, .. } | Fate::Restart { first: last }
                 if core_of(owner).ended =>
             {
                 guarded(owner, || last.refuse(owner, Refusal::Ended));
             }
-            Ending::Seal { mut last } => {
+            Fate::Seal { mut last } => {
                 if owner.class().shares_gate {
                     owner.standing().close();
                 }
@@ -277,26 +294,18 @@ impl<'a> Holder<'a> {
                 trace::staged(owner, &mut last, Stage::Last);
                 core_of(owner).last = Some(last);
             }
-            Ending::End { why } => {
+            Fate::End { why } => {
                 if !core_of(owner).ended {
                     self.end(owner, why);
                 }
             }
-            Ending::Restart { first } => self.restart(owner, first),
-            Ending::Arrive { host, first } => {
+            Fate::Restart { first } => self.restart(owner, first),
+            Fate::Arrive { host, first } => {
                 owner.class().counters.add(Count::Accepted as usize, 1);
-                return self.depart(owner, host, first);
+                return Some(self.depart(owner, host, first));
             }
         }
-        if !Arc::ptr_eq(owner, self.gate) {
-            return self.place(owner.clone());
-        }
-        let core = self.core();
-        core.returned += 1;
-        if core.returned >= LOOK_FOR_WAITERS_EVERY {
-            self.look_for_waiters();
-        }
-        Step::Boundary
+        None
     }
 
     /// Puts a member that has had its turn behind what is in the gate's queue, or lets it go idle (LANE-12).
@@ -358,10 +367,9 @@ impl<'a> Holder<'a> {
     fn keep_suspended(&mut self, act: Act) -> Step {
         self.look_for_waiters();
         self.flush();
-        let owner = act.owner_arc();
         self.core().current = Some(act);
         loop {
-            if act.is_notified() || owner.is_cancelled() {
+            if act.is_notified() || act.owner().is_cancelled() {
                 // Queued again, never polled in place: a handler that wakes itself takes its turn like others.
                 self.gate.schedule();
                 return Step::Left;
@@ -384,6 +392,8 @@ impl<'a> Holder<'a> {
         }
         let cancelled = owner.list(act);
         owner.serve_lines();
+        // Against who ends yields: see `standing`.
+        fence(Ordering::SeqCst);
         if !act.release_gate() {
             self.drain_news();
             trace::resume_queued(self.gate, act.record());
@@ -470,7 +480,6 @@ impl<'a> Holder<'a> {
     }
 
     fn look_for_waiters(&mut self) {
-        self.core().returned = 0;
         self.gate.serve_lines();
     }
 

@@ -105,7 +105,7 @@ pub trait Identity: Any + Send + Sync {
     /// What becomes of the object whose turn ended in such a panic.
     fn after_panic(&self, owner: &Arc<Owner>) -> Ending {
         let _ = owner;
-        Ending::End { why: Refusal::Panicked }
+        Ending::end(Refusal::Panicked)
     }
 }
 
@@ -311,7 +311,15 @@ impl Owner {
     }
 
     /// Serves those who wait for room in either lane, as far as there is room. The holder calls it.
+    ///
+    /// Without a reservation that came back since the last time there is nothing to serve: each wait began with a look
+    /// of its own.
     pub(crate) fn serve_lines(self: &Arc<Self>) {
+        // SAFETY: the caller is the holder.
+        let returned = self.core.with_mut(|core| unsafe { std::mem::take(&mut (*core).returned) });
+        if returned == 0 {
+            return;
+        }
         fence(Ordering::SeqCst);
         for at in 0..2 {
             if self.front[at].has_waiters() {
@@ -604,6 +612,8 @@ impl Owner {
         if bytes != 0 {
             trace::given_back(self, record, bytes);
             self.back[lane as usize].give_back(bytes);
+            // SAFETY: the caller is the holder.
+            self.core.with_mut(|core| unsafe { (*core).returned += 1 });
         }
     }
 

@@ -10,6 +10,7 @@ use turnkeep_machines::lane::RECORD_OVERHEAD;
 use turnkeep_machines::pair::Lane;
 
 use crate::access::{Start, Started};
+use crate::blocks;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
 
@@ -34,15 +35,12 @@ pub enum Refusal {
 }
 
 /// What a record does when its turn comes.
-pub trait Work: Any + Send {
+pub trait Work: Any + Send + Sized {
     /// Begins the turn: makes the handler and hands it to `start`.
-    fn start(self, start: Start<'_>) -> Started;
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started;
 
     /// What it is, in the words of whoever wrote it: the name of a Rust type.
-    fn name() -> &'static str
-    where
-        Self: Sized,
-    {
+    fn name() -> &'static str {
         std::any::type_name::<Self>()
     }
 
@@ -86,6 +84,49 @@ struct Whole<W> {
     work: W,
 }
 
+/// The work of a record whose turn has come, where it came in.
+#[derive(Debug)]
+pub struct Owned<W>(NonNull<Whole<W>>);
+
+// SAFETY: an `Owned` is the only owner of the work.
+unsafe impl<W: Send> Send for Owned<W> {}
+// SAFETY: a shared `Owned` gives out `&W` only.
+unsafe impl<W: Sync> Sync for Owned<W> {}
+
+impl<W> Owned<W> {
+    /// The work, out of its record.
+    #[must_use]
+    pub fn into_inner(self) -> W {
+        let whole = self.0;
+        std::mem::forget(self);
+        // SAFETY: from `Record::new`, ours alone, given up once: `self` is forgotten.
+        unsafe { blocks::take(whole) }.work
+    }
+}
+
+impl<W> std::ops::Deref for Owned<W> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        // SAFETY: alive and ours.
+        &unsafe { self.0.as_ref() }.work
+    }
+}
+
+impl<W> std::ops::DerefMut for Owned<W> {
+    fn deref_mut(&mut self) -> &mut W {
+        // SAFETY: alive and ours alone.
+        &mut unsafe { self.0.as_mut() }.work
+    }
+}
+
+impl<W> Drop for Owned<W> {
+    fn drop(&mut self) {
+        // SAFETY: `into_inner` forgets `self`, so this runs only for work never taken.
+        unsafe { blocks::discard(self.0) };
+    }
+}
+
 struct TableOf<W>(W);
 
 impl<W: Work> TableOf<W> {
@@ -100,12 +141,12 @@ impl<W: Work> TableOf<W> {
 
     unsafe fn take(header: NonNull<Header>) -> W {
         // SAFETY: `header` came from `Record::new::<W>` (the table is W's) and is consumed here, once.
-        unsafe { *Box::from_raw(header.cast::<Whole<W>>().as_ptr()) }.work
+        unsafe { blocks::take(header.cast::<Whole<W>>()) }.work
     }
 
     unsafe fn start(header: NonNull<Header>, start: Start<'_>) -> Started {
-        // SAFETY: passed on.
-        unsafe { Self::take(header) }.start(start)
+        // `header` came from `Record::new::<W>` (the table is W's) and belongs to the `Owned` from here on.
+        W::start(Owned(header.cast::<Whole<W>>()), start)
     }
 
     unsafe fn refuse(header: NonNull<Header>, owner: &Owner, why: Refusal) {
@@ -135,6 +176,7 @@ unsafe impl Sync for Record {}
 
 impl Record {
     /// A record for the application lane whose payload owns or is `payload` bytes (LANE-2).
+    #[inline]
     pub fn application<W: Work>(payload: u64, work: W) -> Self {
         Self::new(Lane::Application, payload.saturating_add(RECORD_OVERHEAD), work)
     }
@@ -154,6 +196,7 @@ impl Record {
         Self::new(Lane::Application, 0, work)
     }
 
+    #[inline]
     fn new<W: Work>(lane: Lane, reserved: u64, work: W) -> Self {
         let header = Header {
             link: Link::new(Kind::Record),
@@ -161,7 +204,7 @@ impl Record {
             reserved,
             lane_and_number: lane as u64,
         };
-        Self(NonNull::from(Box::leak(Box::new(Whole { header, work }))).cast())
+        Self(blocks::leak(Whole { header, work }).cast())
     }
 
     fn header(&self) -> &Header {

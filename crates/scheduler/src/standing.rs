@@ -19,7 +19,7 @@
 //!
 //! A handler begins to wait and does not see that yields end; who ends them does not see that it waits. Who ends
 //! them sets the bit, passes a full fence, and wakes every listed handler. The holder lists the handler, passes a
-//! full fence (in `serve_lines`) and looks at the bit; so one sees the other. A wake that found the handler awake
+//! full fence (in `Holder::release`) and looks at the bit; so one sees the other. A wake that found the handler awake
 //! still (its resume queued, or noted) is no loss: what it found was written before the holder's fence, too.
 
 use crate::sync::atomic::{AtomicU8, Ordering::SeqCst};

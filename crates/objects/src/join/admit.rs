@@ -8,7 +8,7 @@ use turnkeep_machines::join::Kind;
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::completion::Completer;
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 use turnkeep_scheduler::waits::Answered;
 use turnkeep_trace::field::JoinId;
 
@@ -79,12 +79,13 @@ pub(super) fn record<S: Spot>(admit: Admit) -> Record {
 struct AdmitWork<S>(Admit, PhantomData<fn() -> S>);
 
 impl<S: Spot> Work for AdmitWork<S> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        if self.0.ticket.is_withdrawn() {
-            return start.done(Ending::Done);
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        if this.0.ticket.is_withdrawn() {
+            return start.done(Ending::done());
         }
-        start.answer(self.0.call);
-        start.run::<S, _>(self.0)
+        start.answer(this.0.call);
+        start.run::<S, _>(this.0)
     }
 
     fn refuse(self, _: &Owner, _: Refusal) {
@@ -125,14 +126,14 @@ impl<S: Spot> Job<S> for Admit {
             ticket.take()
         };
         if !in_time {
-            return Ending::Done;
+            return Ending::done();
         }
         if !committed {
             heard.set();
         }
         let _ = decided.complete(decision);
         if !committed {
-            return Ending::Done;
+            return Ending::done();
         }
         trace::joined_called(&spot, number);
         let ended = caught(S::on_joined_actor(&mut turn, &joining.member)).await;
@@ -151,7 +152,7 @@ impl<S: Spot> Job<S> for Admit {
                 return after_panic(&spot);
             }
         }
-        Ending::Done
+        Ending::done()
     }
 }
 
@@ -181,8 +182,9 @@ pub(crate) fn leave_record<S: Spot>(leave: Leave) -> Record {
 struct LeaveWork<S>(Leave, PhantomData<fn() -> S>);
 
 impl<S: Spot> Work for LeaveWork<S> {
-    fn start(self, start: Start<'_>) -> Started {
-        start.run::<S, _>(self.0)
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        start.run::<S, _>(this.0)
     }
 
     /// The Spot is gone; whoever waits learns it from the drop.
@@ -196,10 +198,10 @@ impl<S: Spot> Job<S> for Leave {
         let Self { member, told: waiting, number, departing } = self;
         trace::leave_called(&spot, number);
         let (told, ending) = match caught(S::on_leave_actor(&mut turn, &member)).await {
-            Ok(Ok(())) => (Ok(()), Ending::Done),
+            Ok(Ok(())) => (Ok(()), Ending::done()),
             Ok(Err(failure)) => {
                 callback_failed(&spot, "on_leave_actor", &failure);
-                (Err(Kind::CallbackFailed), Ending::Done)
+                (Err(Kind::CallbackFailed), Ending::done())
             }
             Err(panic) => {
                 panicked(&spot, "on_leave_actor", &panic);

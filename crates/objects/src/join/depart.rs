@@ -16,7 +16,7 @@ use turnkeep_scheduler::completion::{Completer, Outcome as Ended, Wait, completi
 use turnkeep_scheduler::deadline::sleep_until;
 use turnkeep_scheduler::numbers::fresh;
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 use turnkeep_scheduler::ticks;
 use turnkeep_scheduler::waits::{self, Answered, Cycle, Waiting};
 use turnkeep_trace::field::JoinId;
@@ -124,8 +124,9 @@ pub(super) fn record<A: Actor>(of: Move) -> Record {
 struct DepartWork<A>(Move, PhantomData<fn() -> A>);
 
 impl<A: Actor> Work for DepartWork<A> {
-    fn start(self, start: Start<'_>) -> Started {
-        start.run::<A, _>(self.0)
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        start.run::<A, _>(this.0)
     }
 
     /// The Actor has ended: so has its move.
@@ -152,7 +153,7 @@ impl<A: Actor> Job<A> for Move {
     async fn run(self, mut access: Access<'_, A>) -> Ending {
         let actor = access.owner_arc();
         let node = &object_of(&actor).node;
-        let Some(source) = node.membership.place(actor.key()) else { return Ending::Done };
+        let Some(source) = node.membership.place(actor.key()) else { return Ending::done() };
         trace::join_began(&actor, self.join.number);
         let target = self.target(node);
         let mut departure = Departure::new(&self.join, actor.clone(), source, target);
@@ -163,7 +164,7 @@ impl<A: Actor> Job<A> for Move {
         if gate == actor.gate_key() {
             return arrival.complete(access).await;
         }
-        Ending::Arrive { host, first: Record::unmetered(ArriveWork::<A>(arrival, PhantomData)) }
+        Ending::arrive(host, Record::unmetered(ArriveWork::<A>(arrival, PhantomData)))
     }
 }
 
@@ -462,10 +463,10 @@ impl Arrival {
             "JOIN-11: the claim is released once, at the end"
         );
         let ending = match ended {
-            Ok(Ok(())) => Ending::Done,
+            Ok(Ok(())) => Ending::done(),
             Ok(Err(failure)) => {
                 callback_failed(&actor, "on_join_completed", &failure);
-                Ending::Done
+                Ending::done()
             }
             Err(panic) => {
                 panicked(&actor, "on_join_completed", &panic);
@@ -483,8 +484,9 @@ impl Arrival {
 struct ArriveWork<A>(Arrival, PhantomData<fn() -> A>);
 
 impl<A: Actor> Work for ArriveWork<A> {
-    fn start(self, start: Start<'_>) -> Started {
-        start.run::<A, _>(self.0)
+    fn start(work: Owned<Self>, start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        start.run::<A, _>(this.0)
     }
 
     /// The Actor has ended on its way.

@@ -291,6 +291,9 @@ fn scope_of(verdict: &Verdict) -> Scope {
 
 /// Starts what a handler registered, in its order. Called in the handler's turn, before the gate is given up.
 pub(crate) fn start(joins: Vec<Registered>) {
+    if joins.is_empty() {
+        return;
+    }
     let held = joins.into_iter().map(|Registered(join)| {
         trace::hold_taken(&join.actor, join.number);
         join.actor.hold();

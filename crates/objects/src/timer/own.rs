@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use turnkeep_scheduler::access::{Ending, Start, Started};
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
 use super::Tick;
 use super::cell::{Cell, Ticking};
@@ -135,12 +135,13 @@ impl<S: OnOwnTick> Ticking for OwnGate<S> {
 struct OwnWork<S>(Arc<Cell>, PhantomData<fn() -> S>);
 
 impl<S: OnOwnTick> Work for OwnWork<S> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        let Some(of) = self.0.of() else { return start.done(Ending::Done) };
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        let Some(of) = this.0.of() else { return start.done(Ending::done()) };
         let running = Running::begin(&of);
-        let Some(tick) = self.0.on_start() else { return start.done(Ending::Done) };
+        let Some(tick) = this.0.on_start() else { return start.done(Ending::done()) };
         start.serve(u64::MAX, flow());
-        let (tick, cell) = (Tick { name: self.0.name.clone(), tick }, self.0);
+        let (tick, cell) = (Tick { name: this.0.name.clone(), tick }, this.0);
         start.detached(async move {
             let mut turn = TimerTurn::<S> { of, _spot: PhantomData };
             match caught(S::on_tick(&mut turn, tick)).await {
@@ -150,7 +151,7 @@ impl<S: OnOwnTick> Work for OwnWork<S> {
             }
             drop(running);
             cell.on_end();
-            Ending::Done
+            Ending::done()
         })
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use turnkeep_scheduler::access::{Access, Ending, Job, Start, Started};
 use turnkeep_scheduler::owner::Owner;
-use turnkeep_scheduler::record::{Record, Refusal, Work};
+use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
 use super::Tick;
 use super::cell::{Cell, Ticking};
@@ -41,11 +41,12 @@ impl<T: OnTick> Ticking for UnderGate<T> {
 struct TickWork<T>(Arc<Cell>, PhantomData<fn() -> T>);
 
 impl<T: OnTick> Work for TickWork<T> {
-    fn start(self, mut start: Start<'_>) -> Started {
-        let Some(tick) = self.0.on_start() else { return start.done(Ending::Done) };
+    fn start(work: Owned<Self>, mut start: Start<'_>) -> Started {
+        let this = work.into_inner();
+        let Some(tick) = this.0.on_start() else { return start.done(Ending::done()) };
         start.serve(u64::MAX, flow());
-        let tick = Tick { name: self.0.name.clone(), tick };
-        start.run::<T, _>(TickTurn { cell: self.0, tick })
+        let tick = Tick { name: this.0.name.clone(), tick };
+        start.run::<T, _>(TickTurn { cell: this.0, tick })
     }
 
     /// The object has ended, and its timers with it.
@@ -67,10 +68,10 @@ impl<T: OnTick> Job<T> for TickTurn {
         let span = span::of(turn.owner(), "a tick", turn.flow());
         let ended = in_span(span, pin!(caught(T::on_tick(&mut turn, self.tick)))).await;
         let (handled, ending) = match ended {
-            Ok(Ok(())) => (Handled::Succeeded, Ending::Done),
+            Ok(Ok(())) => (Handled::Succeeded, Ending::done()),
             Ok(Err(failure)) => {
                 failed(&owner, &self.cell, &failure);
-                (Handled::Failed, Ending::Done)
+                (Handled::Failed, Ending::done())
             }
             Err(panic) => {
                 panicked(&owner, "a tick", &panic);

@@ -50,6 +50,7 @@
 use std::ptr::NonNull;
 use std::task::{RawWaker, RawWakerVTable, Waker};
 
+use crate::blocks;
 use crate::sync::UnsafeCell;
 use crate::sync::atomic::{AtomicUsize, Ordering};
 use crate::waits::Bond;
@@ -152,12 +153,11 @@ impl<T: Send + 'static> Held<T> {
     /// A new, open slot and its two ends.
     #[inline]
     pub(super) fn pair() -> (Held<T>, Held<T>) {
-        let slot = Box::new(Slot {
+        let slot = blocks::leak(Slot {
             head: Head { word: AtomicUsize::new(2 * REFERENCE), bond: Bond::new() },
             value: UnsafeCell::new(None),
             waker: UnsafeCell::new(None),
         });
-        let slot = NonNull::from(Box::leak(slot));
         (Held(slot), Held(slot))
     }
 
@@ -339,8 +339,8 @@ impl<T: Send + 'static> Drop for Held<T> {
         let last = word.load(Ordering::Acquire) < 2 * REFERENCE
             || word.fetch_sub(REFERENCE, Ordering::AcqRel) < 2 * REFERENCE;
         if last {
-            // SAFETY: no reference is left, and the slot came from a `Box`.
-            drop(unsafe { Box::from_raw(self.0.as_ptr()) });
+            // SAFETY: no reference is left, and the slot came from `leak`.
+            unsafe { blocks::discard(self.0) };
         }
     }
 }

@@ -47,14 +47,18 @@ impl<const N: usize> Alarm<N> {
         self.next[shard].store(tick, Ordering::Relaxed);
     }
 
-    /// Under the shard's lock, by a registration.
-    pub(super) fn lower(&self, shard: usize, tick: u64) {
-        if tick < self.next(shard) {
+    /// Under the shard's lock, by a registration. `false`: the shard had announced as early an event before, and
+    /// whoever did that has seen to it that the thread looks in time.
+    #[must_use]
+    pub(super) fn lower(&self, shard: usize, tick: u64) -> bool {
+        let is_earlier = tick < self.next(shard);
+        if is_earlier {
             self.set(shard, tick);
         }
+        is_earlier
     }
 
-    /// By a registration, after `lower` and without the lock: whether the thread must be woken.
+    /// By a registration that has lowered, without the lock: whether the thread must be woken.
     #[must_use]
     pub(super) fn must_ring(&self, tick: u64) -> bool {
         fence(Ordering::SeqCst);
@@ -93,12 +97,13 @@ mod tests {
     #[test]
     fn dom_1_alarm_rings_only_for_an_earlier_event() {
         let alarm = Alarm::<2>::new();
-        alarm.lower(0, 50);
+        assert!(alarm.lower(0, 50));
+        assert!(!alarm.lower(0, 50), "announced before");
         assert!(!alarm.must_ring(50), "awake");
         assert_eq!(alarm.settle(), 50);
-        alarm.lower(1, 60);
+        assert!(alarm.lower(1, 60));
         assert!(!alarm.must_ring(60));
-        alarm.lower(1, 40);
+        assert!(alarm.lower(1, 40));
         assert!(alarm.must_ring(40));
         alarm.wake_up();
         alarm.set(0, NEVER);
@@ -131,8 +136,7 @@ mod models {
                 })
             };
             for &(shard, tick) in events {
-                alarm.lower(shard, tick);
-                if alarm.must_ring(tick) {
+                if alarm.lower(shard, tick) && alarm.must_ring(tick) {
                     clock.thread().unpark();
                 }
             }
