@@ -1,20 +1,29 @@
 //! User code whose panic is caught where it is called: the text of the panic instead of unwinding.
 
 use std::any::Any;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::pin::pin;
-use std::task::Poll;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
 
 /// Runs a future to its end; a panic of it, or of its destructor, is the error.
 pub(crate) async fn caught<F: Future>(future: F) -> Result<F::Output, String> {
-    let mut future = pin!(future);
-    poll_fn(|cx| match catch_unwind(AssertUnwindSafe(|| future.as_mut().poll(cx))) {
-        Ok(Poll::Pending) => Poll::Pending,
-        Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
-        Err(panic) => Poll::Ready(Err(text_of(&*panic))),
-    })
-    .await
+    Caught(pin!(future)).await
+}
+
+/// The same for a future that stays where it is.
+pub(crate) struct Caught<'a, F>(pub(crate) Pin<&'a mut F>);
+
+impl<F: Future> Future for Caught<'_, F> {
+    type Output = Result<F::Output, String>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match catch_unwind(AssertUnwindSafe(|| self.0.as_mut().poll(cx))) {
+            Ok(Poll::Pending) => Poll::Pending,
+            Ok(Poll::Ready(output)) => Poll::Ready(Ok(output)),
+            Err(panic) => Poll::Ready(Err(text_of(&*panic))),
+        }
+    }
 }
 
 /// Runs a function; a panic is the error.

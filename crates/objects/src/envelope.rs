@@ -10,7 +10,7 @@ use turnkeep_scheduler::completion::Completer;
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
-use crate::caught::{caught, caught_call};
+use crate::caught::{Caught, caught_call};
 use crate::error::{AskError, Error, ErrorKind};
 use crate::join;
 use crate::message::{Message, payload_bytes};
@@ -151,7 +151,7 @@ impl<T: Handles<M>, M: Message> Job<T> for Handling<T, M> {
         let Some(message) = self.0.message.take() else { unreachable!("a message is handled once") };
         let mut turn = Turn::new(access);
         let span = span::of(turn.owner(), std::any::type_name::<M>(), self.0.flow);
-        let handled = match in_span(span, pin!(caught(T::handle(&mut turn, message)))).await {
+        let handled = match in_span(span, Caught(pin!(T::handle(&mut turn, message)))).await {
             Ok(Ok(reply)) => match caught_call(|| M::check_reply(&reply)) {
                 Ok(Ok(())) => Handled::Well(reply),
                 Ok(Err(bad)) => Handled::BadReply(bad.0),

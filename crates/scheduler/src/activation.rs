@@ -115,7 +115,7 @@ pub(crate) struct Activation {
     /// The wish to give the gate up: set by a pending Yield, cleared by any touch of the state, by the
     /// Yield's end and at the start. See [`crate::access`].
     wish: AtomicBool,
-    /// Whether `owner` and `gate` are strong counts of this block.
+    /// Whether `owner` and, if it is another, `gate` are strong counts of this block.
     anchored: AtomicBool,
     /// The object whose handler this is. Fixed at the start.
     owner: NonNull<Owner>,
@@ -549,7 +549,9 @@ fn anchor(act: &Activation) {
         // SAFETY: whoever anchors first has a count of both (see `Activation::owner`).
         unsafe {
             Arc::increment_strong_count(act.owner.as_ptr());
-            Arc::increment_strong_count(act.gate.as_ptr());
+            if act.gate != act.owner {
+                Arc::increment_strong_count(act.gate.as_ptr());
+            }
         }
     }
 }
@@ -578,8 +580,9 @@ unsafe fn free(block: NonNull<Activation>, keep: bool) {
     // SAFETY: ours alone by this function's contract.
     let act = unsafe { block.as_ref() };
     let anchors = act.anchored.load(Ordering::Relaxed).then(|| {
-        // SAFETY: `anchor` left these two counts to the block, which is ours alone now.
-        unsafe { (Arc::from_raw(act.owner.as_ptr()), Arc::from_raw(act.gate.as_ptr())) }
+        let gate = (act.gate != act.owner).then_some(act.gate);
+        // SAFETY: `anchor` left these counts to the block, which is ours alone now.
+        unsafe { (Arc::from_raw(act.owner.as_ptr()), gate.map(|gate| Arc::from_raw(gate.as_ptr()))) }
     });
     let size = act.size;
     // SAFETY: the last count is gone; nobody else can reach the header.

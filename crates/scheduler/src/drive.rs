@@ -208,15 +208,26 @@ impl<'a> Holder<'a> {
 
     /// The handler that keeps the gate is looked at again.
     fn go_on(&mut self, act: Act) -> Step {
-        let owner = act.owner_arc();
-        if !act.take_notified() && !owner.is_cancelled() {
+        if !act.take_notified() && !act.owner().is_cancelled() {
             return self.keep_suspended(act);
         }
-        note(&owner, What::GoOn, || "");
+        let guest;
+        let owner = if self.is_own(act) {
+            self.gate
+        } else {
+            guest = act.owner_arc();
+            &guest
+        };
+        note(owner, What::GoOn, || "");
         let resumed = self.core().gate.resume(act.grant().get());
         assert!(resumed, "GATE-9: a handler goes on under the grant it waited with");
         trace::turn_went_on(self.gate, act.grant().get(), act.record());
-        self.poll(act, &owner)
+        self.poll(act, owner)
+    }
+
+    /// Whether it is a handler of the gate's own object.
+    fn is_own(&self, act: Act) -> bool {
+        std::ptr::eq(act.owner(), &raw const **self.gate)
     }
 
     fn poll(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
