@@ -16,7 +16,8 @@
 //!
 //! # Invariants
 //!
-//! * **C1** the search looks at each handler once, so it ends.
+//! * **C1** the search looks at each need once, so it ends. At each need, and not at each handler: what the driver
+//!   says of a handler may be a part of what it needs.
 //! * **C2** the chain of an answer begins and ends with the asker's owner.
 //!
 //! # Not here
@@ -91,7 +92,6 @@ struct Step<O> {
 /// The cycle that the asker's wait for `target` would close, as the chain of owners in it; `None` if there is none.
 #[must_use]
 pub fn closing<L: Look>(asker: &Asker<L::Owner>, target: Need<L::Owner>, look: &L) -> Option<Vec<L::Owner>> {
-    let mut seen = Vec::from([asker.handler]);
     let mut steps = Vec::from([Step { need: target, from: None }]);
     let mut next = 0;
     while next < steps.len() {
@@ -100,12 +100,15 @@ pub fn closing<L: Look>(asker: &Asker<L::Owner>, target: Need<L::Owner>, look: &
         };
         let mut needs = blockers.needs;
         for waiter in blockers.waiters {
-            if !seen.contains(&waiter.handler) {
-                seen.push(waiter.handler);
+            if waiter.handler != asker.handler {
                 needs.extend(waiter.needs);
             }
         }
-        steps.extend(needs.into_iter().map(|need| Step { need, from: Some(next) }));
+        for need in needs {
+            if steps.iter().all(|step| step.need != need) {
+                steps.push(Step { need, from: Some(next) });
+            }
+        }
         next += 1;
     }
     None

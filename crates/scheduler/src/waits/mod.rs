@@ -385,19 +385,23 @@ struct Boxes;
 
 impl Boxes {
     /// The entries of `who` that `which` picks, by handler.
+    ///
+    /// A handler keeps its gate if it does so in every wait: one yield gives it up, whatever else it has begun. That
+    /// holds of a yield that is over, too: the handler still needs the gate to go on.
     fn waiters(who: &Who, which: impl Fn(&Entry) -> bool) -> Vec<Waiter<Who>> {
         let mut waiters: Vec<Waiter<Who>> = Vec::new();
         let mut add = |entry: &Entry| {
-            if !which(entry) || entry.is_over() {
+            if !which(entry) {
                 return;
             }
+            let need = (!entry.is_over()).then(|| entry.need());
             match waiters.iter_mut().find(|waiter| waiter.handler == entry.handler) {
                 Some(waiter) => {
-                    waiter.keeps |= entry.keeps;
-                    waiter.needs.push(entry.need());
+                    waiter.keeps &= entry.keeps;
+                    waiter.needs.extend(need);
                 }
                 None => {
-                    let (handler, keeps, needs) = (entry.handler, entry.keeps, vec![entry.need()]);
+                    let (handler, keeps, needs) = (entry.handler, entry.keeps, need.into_iter().collect());
                     waiters.push(Waiter { handler, keeps, needs });
                 }
             }

@@ -4,6 +4,7 @@
 use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
@@ -98,17 +99,27 @@ impl Truth {
 #[derive(Clone, Copy)]
 struct Traits {
     yields: bool,
+    /// Handlers begin calls that others wait for.
+    hands_on: bool,
     lane: u32,
     /// One thing at a time happens, so that the truth is exact.
     judges: bool,
 }
 
-const PLAIN: Traits = Traits { yields: false, lane: 1000, judges: true };
+const PLAIN: Traits = Traits { yields: false, hands_on: false, lane: 1000, judges: true };
 
 /// What all objects share.
 struct World {
     traits: Traits,
     truth: Mutex<Truth>,
+    /// Calls that nobody waits for now.
+    handed: Mutex<Vec<(usize, Asked)>>,
+}
+
+impl World {
+    fn new(traits: Traits) -> Arc<Self> {
+        Arc::new(Self { traits, truth: Mutex::default(), handed: Mutex::default() })
+    }
 }
 
 #[derive(Message, Clone)]
@@ -274,6 +285,45 @@ impl World {
         }
     }
 
+    /// Begun, and left for others to wait for. Until one does, or it ends, the handler counts as one that waits.
+    async fn hand_on(self: &Arc<Self>, node: &Node, me: usize, random: &mut Random, depth: u64) {
+        let target = random.below(CAST.len() as u64) as usize;
+        let go = self.go(me, target, random, depth);
+        let call = go.call;
+        let mut asked: Asked = on!(target, node, |address| Box::pin(address.ask(go)));
+        match futures_util::poll!(&mut asked) {
+            Poll::Ready(answer) => self.over(me, call, answer.err().and_then(|error| error.kind())),
+            Poll::Pending => self.handed.lock().unwrap().push((call, asked)),
+        }
+    }
+
+    /// Waits for a call that another handler has begun.
+    async fn take_over(self: &Arc<Self>, me: usize, random: &mut Random) {
+        let taken = {
+            let mut handed = self.handed.lock().unwrap();
+            if handed.is_empty() {
+                return;
+            }
+            let which = random.below(handed.len() as u64) as usize;
+            handed.swap_remove(which)
+        };
+        let (call, asked) = taken;
+        {
+            let mut truth = self.truth();
+            truth.handlers.iter_mut().for_each(|handler| handler.waits.retain(|wait| *wait != call));
+            truth.handlers[me].waits.push(call);
+        }
+        let answer = asked.await;
+        self.taken_over(me, call, answer.err().and_then(|error| error.kind()));
+    }
+
+    /// As [`Self::over`] for a call that goes on, whoever does not wait for it.
+    fn taken_over(&self, me: usize, call: usize, refused: Option<ErrorKind>) {
+        let was_over = self.truth().calls[call].is_over;
+        self.over(me, call, refused);
+        self.truth().calls[call].is_over = was_over || refused.is_none();
+    }
+
     async fn make(self: &Arc<Self>, node: &Node, me: usize, random: &mut Random, depth: u64) {
         let target = {
             let mut truth = self.truth();
@@ -350,7 +400,7 @@ async fn act<T: Send + 'static>(world: &Arc<World>, turn: &mut Turn<'_, T>, go: 
     let mut random = Random::new(go.seed);
     let steps = if go.depth == 0 { 0 } else { 1 + random.below(3) };
     for _ in 0..steps {
-        match random.below(12) {
+        match random.below(if world.traits.hands_on { 16 } else { 12 }) {
             0..4 => world.ask(&node, me, &mut random, go.depth).await,
             4..8 if world.traits.yields && may_yield(object) => {
                 let target = random.below(CAST.len() as u64) as usize;
@@ -368,6 +418,8 @@ async fn act<T: Send + 'static>(world: &Arc<World>, turn: &mut Turn<'_, T>, go: 
             }
             9 => world.give_up(&node, me, &mut random, go.depth).await,
             10 => world.make(&node, me, &mut random, go.depth).await,
+            12 | 13 => world.hand_on(&node, me, &mut random, go.depth).await,
+            14 | 15 => world.take_over(me, &mut random).await,
             _ => yield_now().await,
         }
     }
@@ -383,9 +435,10 @@ fn circles(traits: Traits) {
     let first = many("TURNKEEP_SCENARIO", 0);
     for scenario in first..first + many("TURNKEEP_SCENARIOS", 12) {
         explore(0..many("TURNKEEP_SEEDS", 10), |sim: &Sim| {
-            let world = Arc::new(World { traits, truth: Mutex::default() });
+            let world = World::new(traits);
             let node = sim.node(world.builder());
             sim.run(world.play(&node, scenario));
+            world.handed.lock().unwrap().clear();
             sim.run(node.quiesce()).unwrap();
             let mut truth = world.truth();
             if sim.elapsed().as_secs() > 0 {
@@ -417,6 +470,18 @@ fn sim_reent_5_random_circles_through_full_lanes_are_refused_and_nothing_else() 
     circles(Traits { lane: 2, ..PLAIN });
 }
 
+#[test]
+fn sim_reent_5_random_circles_through_calls_that_others_wait_for_are_refused_and_nothing_else() {
+    circles(Traits { hands_on: true, ..PLAIN });
+}
+
+/// A handler that yields while a call of its own is left for others counts as one that keeps its gate, so some are
+/// refused that could have ended; none is left to its deadline.
+#[test]
+fn sim_reent_5_random_circles_through_yields_and_calls_that_others_wait_for_are_refused() {
+    circles(Traits { yields: true, hands_on: true, judges: false, ..PLAIN });
+}
+
 /// The same on threads, where a deadline would be reached after the outer limit.
 #[tokio::test]
 async fn reent_5_m_random_circles_on_several_workers_never_hang() {
@@ -424,7 +489,7 @@ async fn reent_5_m_random_circles_on_several_workers_never_hang() {
     for workers in [1, 2, 8] {
         for scenario in 0..many("TURNKEEP_SCENARIOS", 40) {
             let traits = Traits { yields: true, judges: false, ..PLAIN };
-            let world = Arc::new(World { traits, truth: Mutex::default() });
+            let world = World::new(traits);
             let node = world.builder().workers(workers).ask_timeout(NEVER).start().await.unwrap();
             let played = async {
                 world.play(&node, scenario).await;
