@@ -56,6 +56,7 @@ mod timer;
 mod trace;
 mod turn;
 mod watch;
+mod why;
 mod work;
 
 pub use actor::{Actor, Handler, JoinCompleted, JoinOutcome};

@@ -54,7 +54,7 @@ use crate::deadline::shielded;
 use crate::link::{Kind, Link};
 use crate::owner::Owner;
 use crate::standing::Cut;
-use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use crate::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, AtomicUsize, Ordering};
 use crate::trace;
 use crate::waits::Berth;
 
@@ -147,6 +147,8 @@ pub(crate) struct Activation {
     closed: Cell<bool>,
     /// Whether it was woken because its yields may go on no longer.
     told_cut: Cell<bool>,
+    /// When it began to wait, in ticks, to the length of a slice; for who looks from outside.
+    since_ns: AtomicU64,
     /// What the layer above keeps for this handler.
     local: Cell<Option<Box<dyn Any + Send>>>,
     /// The size of the block.
@@ -276,6 +278,7 @@ impl Act {
             raised: Cell::new(false),
             closed: Cell::new(false),
             told_cut: Cell::new(false),
+            since_ns: AtomicU64::new(0),
             local: Cell::new(None),
             size,
         };
@@ -428,6 +431,11 @@ impl Act {
         self.0.addr().get()
     }
 
+    /// Whether it has given its gate up.
+    pub(crate) fn has_yielded(self) -> bool {
+        self.word.is(RELEASED) || self.word.is(QUEUED)
+    }
+
     /// Makes the two owners strong counts of this block, so that it may outlive the slice.
     pub(crate) fn anchor(self) {
         anchor(&self);
@@ -454,6 +462,15 @@ impl Activation {
     /// A strong count of the owner whose gate its turns hold.
     pub(crate) fn gate_arc(&self) -> Arc<Owner> {
         arc_from(self.gate)
+    }
+
+    pub(crate) fn since_ns(&self) -> u64 {
+        self.since_ns.load(Ordering::Relaxed)
+    }
+
+    /// It begins to wait.
+    pub(crate) fn set_since(&self, now_ns: u64) {
+        self.since_ns.store(now_ns, Ordering::Relaxed);
     }
 
     pub(crate) fn wish(&self) -> &AtomicBool {

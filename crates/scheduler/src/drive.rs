@@ -21,7 +21,7 @@ use crate::core::{Core, Item};
 use crate::deadline::shielded;
 use crate::owner::{Count, Owner};
 use crate::pool::driven::What;
-use crate::pool::slice_began_ns;
+use crate::pool::{note_turn, slice_began_ns};
 use crate::record::{Record, Refusal};
 use crate::sync::atomic::{Ordering, fence};
 use crate::ticks;
@@ -174,6 +174,7 @@ impl<'a> Holder<'a> {
         }
         let (lane, reserved, number) = (record.lane(), record.reserved(), record.number());
         note(owner, What::Turn, || record.name());
+        note_turn(owner.key());
         core_of(owner).pair.on_turn(lane);
         let grant = self.core().gate.take();
         trace::turn_begun(self.gate, grant, owner, number, lane);
@@ -231,6 +232,7 @@ impl<'a> Holder<'a> {
     }
 
     fn poll(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
+        note_turn(owner.key());
         let polled = if owner.is_cancelled() { Polled::Ended(Ending::done()) } else { act.poll() };
         self.conclude(act, owner, polled)
     }
@@ -368,6 +370,7 @@ impl<'a> Holder<'a> {
     fn suspend(&mut self, act: Act, owner: &Arc<Owner>) -> Step {
         self.core().gate.suspend();
         trace::turn_stopped(self.gate, act.grant().get(), act.record(), How::Kept);
+        act.set_since(slice_began_ns());
         owner.list(act);
         if !Arc::ptr_eq(owner, self.gate) {
             owner.serve_lines();
@@ -397,6 +400,7 @@ impl<'a> Holder<'a> {
         self.core().gate.give_up();
         // Before a wake-up can queue the handler.
         trace::turn_stopped(self.gate, act.grant().get(), act.record(), How::Yielded);
+        act.set_since(slice_began_ns());
         if owner.class().claims {
             core_of(owner).claimed = true;
             trace::claim_taken(owner, act.record());

@@ -29,6 +29,7 @@ pub mod pool;
 mod rare;
 pub mod record;
 pub mod room;
+pub mod sight;
 pub mod standing;
 mod state;
 mod sync;

@@ -670,7 +670,9 @@ impl Owner {
         drop(unsafe { Arc::from_raw(Arc::as_ptr(self)) });
     }
 
-    pub(crate) fn is_on_hold(&self) -> bool {
+    /// Whether a move of it is registered or under way.
+    #[must_use]
+    pub fn is_on_hold(&self) -> bool {
         self.holds.load(Ordering::Acquire) != 0
     }
 

@@ -6,6 +6,7 @@ use std::fmt::{self, Write};
 
 /// How one object stands at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[non_exhaustive]
 pub struct Situation {
     /// Its name, such as `Spot JFK (airport)`.
     pub name: String,
@@ -27,6 +28,8 @@ pub struct Situation {
     pub moving: Option<String>,
     /// The objects that wait for each other in a ring, beginning with this one and ending before it comes again.
     pub cycle: Vec<String>,
+    /// What it hangs on, one after another, beginning with itself.
+    pub chain: Vec<String>,
 }
 
 /// What an object does as a whole.
@@ -48,7 +51,7 @@ pub enum Phase {
 pub struct Hold {
     /// Whose handler it is.
     pub name: String,
-    /// The number of its record, if it has one.
+    /// The number of its record; 0 without one, for only recorded nodes give them.
     pub record: u64,
     /// For how long, in nanoseconds.
     pub for_ns: u64,
@@ -77,6 +80,8 @@ pub enum Waited {
     /// It stands in the lane.
     #[default]
     Queued,
+    /// It stands in line for room or in the lane, or its handler runs.
+    There,
     /// Its handler runs, or waits itself.
     Handled,
     /// It is over, and the waiting handler has not looked yet.
@@ -107,15 +112,15 @@ impl fmt::Display for Situation {
         if let Some(claim) = &self.claim {
             writeln!(
                 f,
-                "Its handler of record {} has yielded {} ago and keeps the claim: nothing of its lanes starts before that handler has ended.{}",
-                claim.record,
+                "Its handler{} has yielded {} ago and keeps the claim: nothing of its lanes starts before that handler has ended.{}",
+                Record(" of", claim.record),
                 Span(claim.for_ns),
                 Waits(&claim.waits)
             )?;
         }
         for hold in &self.yielded {
-            let (record, ago, waits) = (hold.record, Span(hold.for_ns), Waits(&hold.waits));
-            writeln!(f, "Its handler of record {record} has yielded {ago} ago.{waits}")?;
+            let (record, ago, waits) = (Record(" of", hold.record), Span(hold.for_ns), Waits(&hold.waits));
+            writeln!(f, "Its handler{record} has yielded {ago} ago.{waits}")?;
         }
         if let Some(place) = self.places_before {
             writeln!(f, "In the queue of the gate {place} places stand before it.")?;
@@ -125,6 +130,9 @@ impl fmt::Display for Situation {
         }
         for (lane, name) in self.lanes.iter().zip(["application", "lifecycle"]) {
             writeln!(f, "Its {name} lane {lane}.")?;
+        }
+        if self.cycle.is_empty() && self.chain.len() > 1 {
+            writeln!(f, "It hangs on: {}.", self.chain.join(" → "))?;
         }
         if let Some(first) = self.cycle.first() {
             writeln!(f, "They wait for each other: {} → {first}.", self.cycle.join(" → "))?;
@@ -168,9 +176,9 @@ impl Situation {
             None => writeln!(f, "It is under {gate}, which nobody holds."),
             Some(hold) => writeln!(
                 f,
-                "It is under {gate}. {} holds it with record {} since {} and {}.{}",
+                "It is under {gate}. {} holds it{} since {} and {}.{}",
                 hold.name,
-                hold.record,
+                Record(" with", hold.record),
                 Span(hold.for_ns),
                 if hold.running { "runs" } else { "waits" },
                 Waits(&hold.waits)
@@ -194,6 +202,18 @@ impl fmt::Display for LaneUse {
     }
 }
 
+/// The record of a handler, if it has a number.
+struct Record(&'static str, u64);
+
+impl fmt::Display for Record {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            0 => Ok(()),
+            number => write!(f, "{} record {number}", self.0),
+        }
+    }
+}
+
 /// What a handler waits for, as sentences.
 struct Waits<'a>(&'a [Wait]);
 
@@ -203,6 +223,7 @@ impl fmt::Display for Waits<'_> {
             let how = match waited {
                 Waited::InLine => "its request waits for room there",
                 Waited::Queued => "its request waits there for its turn",
+                Waited::There => "its request is there and not answered",
                 Waited::Handled => "its request is being handled",
                 Waited::Over => "its request is over and the answer on its way",
             };

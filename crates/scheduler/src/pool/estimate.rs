@@ -7,7 +7,9 @@
 
 use std::time::Duration;
 
-use crate::sync::atomic::{AtomicU64, Ordering};
+use turnkeep_machines::wait::Key;
+
+use crate::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Queued work below this is not worth another worker's attention, in nanoseconds: waking one costs as much.
 pub(super) const WORTH_NS: u64 = 20_000;
@@ -39,6 +41,8 @@ pub(super) struct Meter {
     time_ns: AtomicU64,
     /// The decayed number of turns, in 32nds; changes at each slice.
     turns: AtomicU64,
+    /// The object whose turn runs; 0 between slices. Changes at each turn.
+    object: AtomicUsize,
 }
 
 /// How many slices the means are about.
@@ -46,7 +50,12 @@ const MEMORY: u64 = 32;
 
 impl Meter {
     pub(super) fn new() -> Self {
-        Self { since_ns: AtomicU64::new(0), time_ns: AtomicU64::new(0), turns: AtomicU64::new(0) }
+        Self {
+            since_ns: AtomicU64::new(0),
+            time_ns: AtomicU64::new(0),
+            turns: AtomicU64::new(0),
+            object: AtomicUsize::new(0),
+        }
     }
 
     /// A slice begins that does not follow right behind another.
@@ -62,6 +71,19 @@ impl Meter {
         self.time_ns.store(time - time / MEMORY + took, Ordering::Relaxed);
         self.turns.store(before - before / MEMORY + turns * MEMORY, Ordering::Relaxed);
         self.since_ns.store(now_ns, Ordering::Relaxed);
+        self.object.store(0, Ordering::Relaxed);
+    }
+
+    /// A turn of that object begins.
+    #[inline]
+    pub(super) fn on_turn(&self, object: Key) {
+        self.object.store(object.0, Ordering::Relaxed);
+    }
+
+    /// The object whose turn runs, and when that slice began.
+    pub(super) fn running(&self) -> Option<(Key, u64)> {
+        let object = self.object.load(Ordering::Relaxed);
+        (object != 0).then(|| (Key(object), self.since_ns.load(Ordering::Relaxed)))
     }
 
     /// Whether `queued` tasks would keep their worker busy for long enough to share them.

@@ -23,12 +23,13 @@ use std::time::Duration;
 use crossbeam_deque::{Injector, Stealer, Worker as Queue};
 use crossbeam_utils::CachePadded;
 use tokio::runtime::Handle;
+use turnkeep_machines::wait::Key;
 
 use self::driven::Driver;
 use self::estimate::Meter;
 use self::sleep::{Sleep, WORKERS_MAX};
-pub(crate) use self::worker::slice_began_ns;
 use self::worker::{Worker, drain_shared, with_here};
+pub(crate) use self::worker::{note_turn, slice_began_ns};
 use crate::sync::Mutex;
 use crate::sync::atomic::{AtomicBool, Ordering, fence};
 use crate::ticks;
@@ -219,6 +220,15 @@ impl Pool {
         match &self.0 {
             Form::Threads(shared) => shared.sleep.down(),
             Form::Driven(driver) => usize::from(driver.is_idle()),
+        }
+    }
+
+    /// The objects whose turns its workers run now, with when that slice began; out of date at once. A pool that is
+    /// driven runs nothing that another thread could see.
+    pub(crate) fn running(&self) -> Vec<(Key, u64)> {
+        match &self.0 {
+            Form::Threads(shared) => shared.meters.iter().filter_map(|meter| meter.running()).collect(),
+            Form::Driven(_) => Vec::new(),
         }
     }
 

@@ -7,6 +7,7 @@ use std::ptr;
 use std::sync::Arc;
 
 use crossbeam_deque::{Steal, Worker as Queue};
+use turnkeep_machines::wait::Key;
 
 use super::estimate::Patience;
 use super::sleep::Owed;
@@ -41,6 +42,15 @@ pub(crate) fn slice_began_ns() -> u64 {
     // SAFETY: as in `with_here`; the borrow ends with this line.
     let began_ns = unsafe { HERE.get().as_ref() }.map(|worker| worker.now_ns.get());
     began_ns.unwrap_or_else(ticks::now)
+}
+
+/// A turn of that object begins on this thread.
+#[inline]
+pub(crate) fn note_turn(object: Key) {
+    // SAFETY: as in `with_here`; the borrow ends with this function.
+    if let Some(worker) = unsafe { HERE.get().as_ref() } {
+        worker.shared.meters[worker.me].on_turn(object);
+    }
 }
 
 /// Gives `f` this thread's worker, if it is one and works for `shared`.

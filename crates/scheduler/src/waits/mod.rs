@@ -46,6 +46,7 @@ use crate::activation::Act;
 use crate::ambient::with_act;
 use crate::completion::{Outcome, Probe, Wait};
 use crate::owner::Owner;
+use crate::sight;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
 
 mod berth;
@@ -138,6 +139,11 @@ impl Entry {
             Arc::increment_strong_count(self.gate.as_ptr());
             Arc::from_raw(self.gate.as_ptr())
         })
+    }
+
+    /// For who looks from outside. Under the lock of the box the entry is in.
+    pub(crate) fn sight(&self) -> sight::Wait {
+        sight::Wait { target: self.need().owner.0, call: self.call, is_over: self.is_over() }
     }
 
     /// Whether somebody else may hang on this wait without having made the call.

@@ -42,6 +42,7 @@ impl World {
             places_before: self.places_before(id),
             moving: object.moving.then(|| self.moving_to(id)),
             cycle: self.cycle_through(id),
+            chain: Vec::new(),
         })
     }
 
