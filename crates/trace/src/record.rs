@@ -357,8 +357,18 @@ struct Writer {
     failed: Option<Arc<io::Error>>,
 }
 
+/// However the writing thread ends, nobody waits for it any more.
+struct Last(Arc<Shared>);
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.0.sweep(true, |_, page| drop(page));
+    }
+}
+
 impl Writer {
     fn run(mut self) -> Result<Summary, TraceError> {
+        let _last = Last(self.shared.clone());
         let mut header = MAGIC.to_vec();
         header.extend_from_slice(&VERSION.to_le_bytes());
         self.write(&header);

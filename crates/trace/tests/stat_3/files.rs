@@ -155,6 +155,34 @@ fn stat_3_j_a_full_disk_is_told_at_the_end_and_stops_nobody() {
     assert!(matches!(recorder.finish(), Err(TraceError::Write(_))));
 }
 
+/// Panics when it is to write a lot.
+struct Bomb(u64);
+
+impl Write for Bomb {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0 += bytes.len() as u64;
+        assert!(self.0 < 100_000, "on purpose");
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[test]
+fn stat_3_l_a_writer_that_panics_is_told_at_the_end_and_nobody_waits_for_it() {
+    let recorder = Recorder::to(Bomb(0), clock).unwrap();
+    // More than a thread may have unwritten: it would wait for room that never comes.
+    (0..400_000).for_each(|workers| recorder.record(&Event::NodeBegan { workers }));
+    std::thread::scope(|scope| {
+        // A thread that has not recorded before.
+        scope.spawn(|| recorder.record(&Event::NodeBegan { workers: 1 }));
+    });
+    assert!(matches!(recorder.finish(), Err(TraceError::Panicked)));
+    assert!(matches!(recorder.finish(), Err(TraceError::Panicked)), "the same again");
+}
+
 #[test]
 fn stat_3_k_the_documents_list_every_event_as_it_is_written() {
     let text = include_str!("../../../../docs/trace.md");
