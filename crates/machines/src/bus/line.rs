@@ -100,6 +100,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Line {
     nodes: Vec<Node>,
+    /// Places of `nodes` that are paid for, used or not: the capacity that was asked for, whatever was given.
+    paid: usize,
     free_node: u32,
     buckets: Vec<Bucket>,
     free_bucket: u32,
@@ -116,6 +118,7 @@ impl Default for Line {
     fn default() -> Self {
         Self {
             nodes: Vec::new(),
+            paid: 0,
             free_node: NONE,
             buckets: Vec::new(),
             free_bucket: NONE,
@@ -197,8 +200,10 @@ impl Line {
     pub fn admit(&mut self, bucket: BucketId, slot: Slot, stage: Stage) -> SlotId {
         let node = Node { slot, stage, next: NONE, bucket: bucket.0 };
         let at = if self.free_node == NONE {
-            if self.nodes.len() == self.nodes.capacity() {
-                self.nodes.reserve_exact(self.step());
+            if self.nodes.len() == self.paid {
+                let step = self.step();
+                self.paid += step;
+                self.nodes.reserve_exact(step);
             }
             self.nodes.push(node);
             (self.nodes.len() - 1) as u32
@@ -352,12 +357,12 @@ impl Line {
     #[must_use]
     #[inline]
     pub fn growth(&self) -> u64 {
-        let room = self.free_node != NONE || self.nodes.len() < self.nodes.capacity();
+        let room = self.free_node != NONE || self.nodes.len() < self.paid;
         if room { 0 } else { self.step() as u64 * Self::SLOT_BYTES }
     }
 
     fn step(&self) -> usize {
-        self.nodes.capacity().clamp(64, 4096)
+        self.paid.clamp(64, 4096)
     }
 
     /// Gives the storage up if no slot is in it; the bytes of slots that came free.
@@ -365,7 +370,7 @@ impl Line {
         if self.len > 0 || self.head != NONE {
             return 0;
         }
-        let bytes = self.nodes.capacity() as u64 * Self::SLOT_BYTES;
+        let bytes = self.paid as u64 * Self::SLOT_BYTES;
         *self = Self { broken: self.broken, ..Self::default() };
         bytes
     }

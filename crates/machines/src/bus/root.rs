@@ -62,6 +62,8 @@ const NONE: u32 = u32::MAX;
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Roots {
     entries: Vec<Entry>,
+    /// Places of `entries` that are paid for, used or not.
+    paid: usize,
     /// The first free place.
     free: u32,
     /// How many roots are alive.
@@ -73,7 +75,7 @@ pub struct Roots {
 
 impl Default for Roots {
     fn default() -> Self {
-        Self { entries: Vec::new(), free: NONE, alive: 0, last: 0, broken: None }
+        Self { entries: Vec::new(), paid: 0, free: NONE, alive: 0, last: 0, broken: None }
     }
 }
 
@@ -85,7 +87,7 @@ impl Roots {
     #[must_use]
     #[inline]
     pub fn growth(&self) -> u64 {
-        if self.free != NONE || self.entries.len() < self.entries.capacity() {
+        if self.free != NONE || self.entries.len() < self.paid {
             0
         } else {
             self.step() as u64 * Self::ENTRY_BYTES
@@ -93,7 +95,7 @@ impl Roots {
     }
 
     fn step(&self) -> usize {
-        self.entries.capacity().max(16)
+        self.paid.max(16)
     }
 
     /// Makes a root with one holder.
@@ -110,8 +112,10 @@ impl Roots {
             self.entries[at as usize] = entry;
             return Root(at);
         }
-        if self.entries.len() == self.entries.capacity() {
-            self.entries.reserve_exact(self.step());
+        if self.entries.len() == self.paid {
+            let step = self.step();
+            self.paid += step;
+            self.entries.reserve_exact(step);
         }
         self.entries.push(entry);
         Root((self.entries.len() - 1) as u32)
@@ -221,8 +225,9 @@ impl Roots {
         if self.alive > 0 {
             return 0;
         }
-        let bytes = self.entries.capacity() as u64 * Self::ENTRY_BYTES;
+        let bytes = self.paid as u64 * Self::ENTRY_BYTES;
         self.entries = Vec::new();
+        self.paid = 0;
         self.free = NONE;
         bytes
     }
