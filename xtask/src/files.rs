@@ -29,7 +29,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 impl Tree {
-    /// All Rust and Markdown files of the project.
+    /// All Rust and Markdown files of the project, and its bugs.
     pub(crate) fn project() -> Self {
         let mut tree = Self::default();
         tree.add_folder(&root(), "");
@@ -49,6 +49,11 @@ impl Tree {
         self.files.iter().filter(|file| file.path.ends_with(".rs"))
     }
 
+    /// The bugs that are put in on purpose.
+    pub(crate) fn bugs(&self) -> impl Iterator<Item = &File> {
+        self.files.iter().filter(|file| file.path.ends_with(".bug"))
+    }
+
     /// The file of that path.
     pub(crate) fn file(&self, path: &str) -> Option<&File> {
         self.files.iter().find(|file| file.path == path)
@@ -61,7 +66,7 @@ impl Tree {
                 if !SKIPPED.contains(&name.as_str()) && !name.starts_with("target-") {
                     self.add_folder(&path, &format!("{inner}/"));
                 }
-            } else if (name.ends_with(".rs") || name.ends_with(".md"))
+            } else if [".rs", ".md", ".bug"].iter().any(|end| name.ends_with(end))
                 && let Ok(bytes) = fs::read(&path)
             {
                 self.files.push(File { path: inner, text: String::from_utf8_lossy(&bytes).into() });

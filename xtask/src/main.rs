@@ -3,6 +3,7 @@
 use std::env;
 use std::process::ExitCode;
 
+mod bugs;
 mod clauses;
 mod commands;
 mod dependencies;
@@ -27,6 +28,7 @@ Usage: cargo xtask COMMAND
   dependencies          look at which crate depends on which
   bench turns|idle|relay|timers|bus ...
                         run a benchmark; further arguments go to it
+  bugs [NAME ...]       put each bug of bugs/ into a copy; ends badly if a suite does not find it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
   help                  print this
@@ -56,6 +58,7 @@ fn main() -> ExitCode {
         ["bench", name @ ("turns" | "idle" | "relay" | "timers" | "bus"), rest @ ..] => {
             commands::bench(name, rest).run().is_ok()
         }
+        ["bugs", names @ ..] => bugs::hunt(names),
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
         other => {
             eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));

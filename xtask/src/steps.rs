@@ -2,7 +2,7 @@
 
 use crate::Faults;
 use crate::files::Tree;
-use crate::{clauses, commands, dependencies, tidy};
+use crate::{bugs, clauses, commands, dependencies, tidy};
 
 /// What a good step has to say, and how many tests it ran.
 struct Passed {
@@ -16,12 +16,13 @@ struct Step {
 }
 
 /// Cheap steps first.
-const STEPS: [Step; 9] = [
+const STEPS: [Step; 10] = [
     Step { name: "format", run: || quiet(commands::format().run()) },
     Step { name: "clippy", run: || quiet(commands::clippy().run()) },
     Step { name: "tidy", run: || told(tidy::check(&Tree::project())) },
     Step { name: "dependencies", run: || told(dependencies::check()) },
     Step { name: "clauses", run: || told(clauses::check(&Tree::project())) },
+    Step { name: "bugs", run: || told(bugs::check(&Tree::project())) },
     Step { name: "tests", run: || counted(commands::tests().run_tests()) },
     Step { name: "documentation", run: || quiet(commands::documentation().run()) },
     Step { name: "examples", run: || told(examples()) },

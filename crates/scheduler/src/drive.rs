@@ -175,6 +175,8 @@ impl<'a> Holder<'a> {
         let (lane, reserved, number) = (record.lane(), record.reserved(), record.number());
         note(owner, What::Turn, || record.name());
         note_turn(owner.key());
+        // What is over is counted before a handler can block the worker.
+        self.flush();
         core_of(owner).pair.on_turn(lane);
         let grant = self.core().gate.take();
         trace::turn_begun(self.gate, grant, owner, number, lane);
