@@ -241,3 +241,34 @@ async fn reent_5_q_a_wait_dropped_or_taken_outside_is_in_nobodys_way() {
     })
     .await;
 }
+
+/// Room that only handlers which have yielded could make is no gate, no claim and no Join: it is waited for until the
+/// deadline, and then all goes on.
+#[tokio::test]
+async fn lane_6_reent_5_r_room_behind_handlers_that_have_yielded_is_waited_for_until_the_deadline() {
+    narrow(async |node| {
+        let (one, full, third) =
+            (room(&node, "one").await, room(&node, "full").await, room(&node, "third").await);
+        let (entered, go) = (Signal::new(), Signal::new());
+        let sends = act!(Room, [full, entered, go], |_turn| {
+            entered.set();
+            go.wait().await;
+            let sent = full.send(News).timeout(Duration::from_millis(50)).await;
+            sent.map_err(|refused| refused.error.kind())
+        });
+        let sends = tokio::spawn(one.ask(sends).timeout(NEVER));
+        entered.wait().await;
+        // `full` yields for the third, which asks `one`, which waits for room in `full`.
+        let asks = act!(Room, [one, go], |_turn| {
+            let mut asked = Box::pin(ask(one));
+            assert!(poll!(&mut asked).is_pending());
+            go.set();
+            asked.await
+        });
+        let yields = act!(Room, [third], |turn| turn.yielding(third.ask(asks).timeout(NEVER)).await.unwrap());
+        let yields = tokio::spawn(full.ask(yields).timeout(NEVER));
+        assert_eq!(sends.await.unwrap().unwrap(), Err(ErrorKind::DeadlineExceeded));
+        assert_eq!(yields.await.unwrap().unwrap(), Ok(()));
+    })
+    .await;
+}
