@@ -411,7 +411,7 @@ impl Asked {
         moved: Option<Wait<Told>>,
         due: u64,
     ) -> Result<Arc<Owner>, Error> {
-        if let Err(error) = self.answer(told).await {
+        if let Err(error) = self.answer(told).await? {
             if error.kind() != ErrorKind::DeadlineExceeded {
                 // It was not made: whoever hears of that finds the id free.
                 object_of(&owner).wait_for_end().await;
@@ -420,7 +420,7 @@ impl Asked {
         }
         let Some(moved) = moved else { return Ok(owner) };
         let moved = self.awaited(&owner, 0, moved, due)?;
-        if let Err(error) = self.answer(moved).await {
+        if let Err(error) = self.answer(moved).await? {
             owner.cancel();
             object_of(&owner).wait_for_end().await;
             return Err(error);
@@ -465,15 +465,16 @@ impl Asked {
         let mut asked = self.awaited(&owner, 0, wait, due)?;
         let submitted = self.submit(&owner, record, due);
         noted(&mut asked, self.manner, CREATE, submitted).await??;
-        match self.answer(asked).await {
+        match self.answer(asked).await? {
             Ok(()) => Ok(Some(owner.clone())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// What an object answers to its maker.
-    async fn answer(&self, mut told: Awaited<Told>) -> Result<(), Error> {
+    /// What an object answers to its maker; the outer error is that of a waiter that may not wait for it, which says
+    /// nothing of the object.
+    async fn answer(&self, mut told: Awaited<Told>) -> Result<Told, Error> {
         let outcome = std::future::poll_fn(|cx| match Pin::new(&mut told).poll(cx) {
             Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
             Poll::Pending => match follow(&mut told, self.manner, CREATE) {
@@ -481,11 +482,11 @@ impl Asked {
                 Err(error) => Poll::Ready(Err(error)),
             },
         });
-        match outcome.await? {
+        Ok(match outcome.await? {
             Outcome::Done(told) => told,
             Outcome::Expired => Err(too_late(object_of(told.target()), CREATE, "before it was made")),
             Outcome::Dropped => Err(object_of(told.target()).gone(CREATE)),
-        }
+        })
     }
 
     async fn submit(&self, owner: &Arc<Owner>, record: Record, due: u64) -> Result<(), Error> {

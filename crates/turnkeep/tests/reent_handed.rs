@@ -141,6 +141,40 @@ async fn reent_5_n_a_creation_is_a_wait_of_who_awaits_it() {
     .await;
 }
 
+/// Who awaits a creation may be refused when the first turn waits for it already. That says nothing of the object.
+#[tokio::test]
+async fn reent_5_n_a_creation_is_refused_to_who_awaits_it_and_goes_on() {
+    everywhere(async |node| {
+        let one = room(&node, "one").await;
+        let asked = Signal::new();
+        let on_create = life!(Room, [one, asked], |_turn| {
+            let mut asks = Box::pin(ask(one));
+            assert!(poll!(&mut asks).is_pending());
+            asked.set();
+            asks.await.map_err(|kind| Failure::new(format!("{kind:?}")))?;
+        });
+        let state = Room { on_create, ..Room::default() };
+        let (give, take) = tokio::sync::oneshot::channel::<Wait>();
+        let held = Signal::new();
+        let awaits = act!(Room, [held, asked], |_turn| {
+            held.set();
+            let made = take.await.unwrap();
+            asked.wait().await;
+            made.await
+        });
+        let awaits = tokio::spawn(one.ask(awaits).timeout(NEVER));
+        held.wait().await;
+        let made = node.spot::<Room>("new").create_with(state).timeout(NEVER);
+        let mut made: Wait = Box::pin(made.map(|made| made.map(drop).map_err(|error| error.kind())));
+        assert!(poll!(&mut made).is_pending());
+        give.send(made).ok().unwrap();
+        assert_eq!(awaits.await.unwrap().unwrap(), Err(ErrorKind::InvalidOperation));
+        let made = node.spot::<Room>("new").get_or_create().timeout(NEVER).await.unwrap();
+        ask(made).await.unwrap();
+    })
+    .await;
+}
+
 /// What a send waits for is told apart, however many a handler has begun.
 #[tokio::test]
 async fn reent_5_o_of_two_sends_in_line_the_one_that_is_left_is_still_a_wait() {
