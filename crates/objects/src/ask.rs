@@ -230,7 +230,11 @@ impl<T: Handles<M>, M: Message> Ask<T, M> {
     /// A call that was begun elsewhere is waited for by the running code now.
     fn go_on_here(&mut self) -> Result<(), Error> {
         let (manner, keeps, operation) = (self.manner, self.keeps(), self.operation());
-        let State::Sent(asked, told) = &mut self.state else { return Ok(()) };
+        let (asked, told) = match &mut self.state {
+            State::Sent(asked, told) => (asked, told),
+            State::Room(waiting) => (&mut waiting.1, &mut waiting.2),
+            _ => return Ok(()),
+        };
         check_wait(manner, Some(asked.target()), operation)?;
         told.end(WaitEnd::Dropped);
         asked.go_on_here(keeps).map_err(|cycle| would_close(&cycle, operation))?;
@@ -307,7 +311,15 @@ impl<T: Handles<M>, M: Message> Future for Ask<T, M> {
                     }
                 }
                 State::Room(waiting) => {
-                    let admitted = ready!(Pin::new(&mut waiting.0).poll(cx));
+                    let Poll::Ready(admitted) = Pin::new(&mut waiting.0).poll(cx) else {
+                        if !waiting.1.is_elsewhere() {
+                            return Poll::Pending;
+                        }
+                        return match self.go_on_here() {
+                            Ok(()) => Poll::Pending,
+                            Err(error) => Poll::Ready(sealed::Sealed::cut(&mut *self, error)),
+                        };
+                    };
                     let State::Room(mut waiting) = std::mem::replace(&mut self.state, State::Over) else {
                         unreachable!("just matched")
                     };
@@ -401,6 +413,12 @@ impl<T: Handles<M>, M: Message> sealed::Sealed for Ask<T, M> {
 
     fn set_yielding(&mut self) {
         self.manner = Manner::Yield;
+        // Begun as an ordinary wait, it is noted anew when it is polled.
+        match &mut self.state {
+            State::Sent(asked, _) => asked.let_go(),
+            State::Room(waiting) => waiting.1.let_go(),
+            State::New(_) | State::Again { .. } | State::Over => {}
+        }
     }
 
     fn was_submitted(&self) -> bool {

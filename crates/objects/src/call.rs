@@ -1,6 +1,7 @@
 //! What calls have in common: deadlines, the rules of waiting, the mark of a call that can yield.
 
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use turnkeep_machines::pair::Lane;
@@ -8,7 +9,7 @@ use turnkeep_machines::wait::{Asker, Manner, Refused, Target, may_wait, may_wait
 use turnkeep_scheduler::ambient::{Current, Domain, domain, with_turn};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::ticks;
-use turnkeep_scheduler::waits::{self, Cycle, Waiting};
+use turnkeep_scheduler::waits::{self, Awaited, Cycle, Waiting};
 
 use crate::error::{Error, ErrorKind};
 use crate::id::ObjectKind;
@@ -146,6 +147,78 @@ pub(crate) fn begin_wait(
 ) -> Result<Waiting, Error> {
     check_wait(manner, Some(target), operation)?;
     waits::begin(target, call, manner == Manner::Ordinary).map_err(|cycle| would_close(&cycle, operation))
+}
+
+/// A noted wait, which is whoever's polls it (REENT-5).
+pub(crate) trait Noted {
+    /// Whom it is a wait for.
+    fn target(&self) -> &Arc<Owner>;
+    /// Whether the code that runs is not what it was noted for.
+    fn is_elsewhere(&self) -> bool;
+    /// The running code waits from now on.
+    fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle>;
+}
+
+impl Noted for Waiting {
+    fn target(&self) -> &Arc<Owner> {
+        self.target()
+    }
+    fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere()
+    }
+    fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
+        self.go_on_here(keeps)
+    }
+}
+
+impl<T: Send> Noted for Awaited<T> {
+    fn target(&self) -> &Arc<Owner> {
+        self.target()
+    }
+    fn is_elsewhere(&self) -> bool {
+        self.is_elsewhere()
+    }
+    fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
+        self.go_on_here(keeps)
+    }
+}
+
+/// Notes a wait that was handed on as one of the code that polls it now, if that may wait.
+pub(crate) fn follow(wait: &mut impl Noted, manner: Manner, operation: &str) -> Result<(), Error> {
+    if !wait.is_elsewhere() {
+        return Ok(());
+    }
+    check_wait(manner, Some(wait.target()), operation)?;
+    wait.go_on_here(manner == Manner::Ordinary).map_err(|cycle| would_close(&cycle, operation))
+}
+
+/// As [`follow`] for a one-way message that waits for room (REENT-4).
+pub(crate) fn follow_for_room(wait: &mut Waiting, operation: &str) -> Result<(), Error> {
+    if !wait.is_elsewhere() {
+        return Ok(());
+    }
+    if !may_wait_for_room_of(wait.target()) {
+        return Err(own_room(wait.target(), Lane::Application, operation));
+    }
+    wait.go_on_here(true).map_err(|cycle| would_close(&cycle, operation))
+}
+
+/// What `inner` gives, while the wait for it is whoever's polls this; the error of one that may not wait.
+pub(crate) async fn noted<F: Future>(
+    wait: &mut impl Noted,
+    manner: Manner,
+    operation: &str,
+    inner: F,
+) -> Result<F::Output, Error> {
+    let mut inner = std::pin::pin!(inner);
+    std::future::poll_fn(|cx| match inner.as_mut().poll(cx) {
+        Poll::Ready(output) => Poll::Ready(Ok(output)),
+        Poll::Pending => match follow(wait, manner, operation) {
+            Ok(()) => Poll::Pending,
+            Err(error) => Poll::Ready(Err(error)),
+        },
+    })
+    .await
 }
 
 /// The error of a wait that would close a cycle (REENT-5).

@@ -10,7 +10,7 @@ use turnkeep_scheduler::completion::{Completer, Outcome, completion};
 use turnkeep_scheduler::owner::Owner;
 use turnkeep_scheduler::record::{Owned, Record, Refusal, Work};
 
-use crate::call::{begin_wait, check_domain, deadline_ns, too_late};
+use crate::call::{begin_wait, check_domain, deadline_ns, noted, too_late};
 use crate::caught::caught;
 use crate::create::{LifeOf, submit_lifecycle};
 use crate::envelope::panicked_for_good;
@@ -155,11 +155,16 @@ impl<K: LifeOf<T>, T: Any + Send> Job<T> for LastTurn<K> {
 pub(crate) async fn close<K: LifeOf<T>, T: Any + Send>(owner: Arc<Owner>) -> Result<(), Error> {
     let object = object_of(&owner);
     check_domain(object, CLOSE)?;
-    let _waiting = begin_wait(Manner::Ordinary, &owner, 0, CLOSE)?;
+    let mut waiting = begin_wait(Manner::Ordinary, &owner, 0, CLOSE)?;
+    noted(&mut waiting, Manner::Ordinary, CLOSE, closed::<K, T>(&owner)).await?
+}
+
+async fn closed<K: LifeOf<T>, T: Any + Send>(owner: &Arc<Owner>) -> Result<(), Error> {
+    let object = object_of(owner);
     let due = deadline_ns(object.node.config.ask_timeout);
     let (told, wait) = completion();
     let work = CloseWork::<K, T> { closing: requested(due), told, object: owner.clone(), _kind: PhantomData };
-    submit_lifecycle(&owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
+    submit_lifecycle(owner, Record::lifecycle(0, work), due, Manner::Ordinary, CLOSE).await?;
     match wait.with_deadline(due).await {
         Outcome::Done(told) => {
             if object.end().is_some() || owner.is_sealed() {
@@ -209,7 +214,7 @@ pub(crate) async fn destroy(owner: Arc<Owner>) -> Result<(), Error> {
     const DESTROY: &str = "destroy";
     let object = object_of(&owner);
     check_domain(object, DESTROY)?;
-    let _waiting = begin_wait(Manner::Ordinary, &owner, 0, DESTROY)?;
+    let mut waiting = begin_wait(Manner::Ordinary, &owner, 0, DESTROY)?;
     if object.end().is_some() {
         return Err(object.gone(DESTROY));
     }
@@ -217,6 +222,5 @@ pub(crate) async fn destroy(owner: Arc<Owner>) -> Result<(), Error> {
         return Err(error);
     }
     owner.cancel();
-    object.wait_for_end().await;
-    Ok(())
+    noted(&mut waiting, Manner::Ordinary, DESTROY, object.wait_for_end()).await.map(drop)
 }

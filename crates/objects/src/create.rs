@@ -23,8 +23,8 @@ use crate::actor::{Actor, Handler};
 use crate::ask::either;
 use crate::builder::{Factory, TypeEntry};
 use crate::call::{
-    Call, begin_wait, check_domain, check_open, check_wait, deadline, may_wait_for_room_of, own_room, sealed,
-    too_late, would_close,
+    Call, begin_wait, check_domain, check_open, check_wait, deadline, follow, may_wait_for_room_of, noted,
+    own_room, sealed, too_late, would_close,
 };
 use crate::caught::{caught, caught_call};
 use crate::close::{last_record, shutdown_record};
@@ -411,7 +411,7 @@ impl Asked {
         moved: Option<Wait<Told>>,
         due: u64,
     ) -> Result<Arc<Owner>, Error> {
-        if let Err(error) = answer(told).await {
+        if let Err(error) = self.answer(told).await? {
             if error.kind() != ErrorKind::DeadlineExceeded {
                 // It was not made: whoever hears of that finds the id free.
                 object_of(&owner).wait_for_end().await;
@@ -420,7 +420,7 @@ impl Asked {
         }
         let Some(moved) = moved else { return Ok(owner) };
         let moved = self.awaited(&owner, 0, moved, due)?;
-        if let Err(error) = answer(moved).await {
+        if let Err(error) = self.answer(moved).await? {
             owner.cancel();
             object_of(&owner).wait_for_end().await;
             return Err(error);
@@ -449,10 +449,10 @@ impl Asked {
         check_wait(self.manner, Some(&owner), CREATE)?;
         if owner.is_sealed() {
             {
-                let _waiting = begin_wait(self.manner, &owner, 0, CREATE)?;
+                let mut waiting = begin_wait(self.manner, &owner, 0, CREATE)?;
                 let end = std::pin::pin!(object.wait_for_end());
                 let late = std::pin::pin!(sleep_until(due));
-                either(end, late).await;
+                noted(&mut waiting, self.manner, CREATE, either(end, late)).await?;
             }
             return match object.end() {
                 Some(_) => Ok(None),
@@ -461,26 +461,36 @@ impl Asked {
         }
         let (told, wait) = completion();
         let record = Record::lifecycle(0, Probe { told, object: owner.clone() });
-        self.submit(&owner, record, due).await?;
-        match answer(self.awaited(&owner, 0, wait, due)?).await {
+        // Noted before there is room for it, which may be waited for, too.
+        let mut asked = self.awaited(&owner, 0, wait, due)?;
+        let submitted = self.submit(&owner, record, due);
+        noted(&mut asked, self.manner, CREATE, submitted).await??;
+        match self.answer(asked).await? {
             Ok(()) => Ok(Some(owner.clone())),
             Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error),
         }
     }
 
+    /// What an object answers to its maker; the outer error is that of a waiter that may not wait for it, which says
+    /// nothing of the object.
+    async fn answer(&self, mut told: Awaited<Told>) -> Result<Told, Error> {
+        let outcome = std::future::poll_fn(|cx| match Pin::new(&mut told).poll(cx) {
+            Poll::Ready(outcome) => Poll::Ready(Ok(outcome)),
+            Poll::Pending => match follow(&mut told, self.manner, CREATE) {
+                Ok(()) => Poll::Pending,
+                Err(error) => Poll::Ready(Err(error)),
+            },
+        });
+        Ok(match outcome.await? {
+            Outcome::Done(told) => told,
+            Outcome::Expired => Err(too_late(object_of(told.target()), CREATE, "before it was made")),
+            Outcome::Dropped => Err(object_of(told.target()).gone(CREATE)),
+        })
+    }
+
     async fn submit(&self, owner: &Arc<Owner>, record: Record, due: u64) -> Result<(), Error> {
         submit_lifecycle(owner, record, due, self.manner, CREATE).await
-    }
-}
-
-/// What an object answers to its maker.
-async fn answer(mut told: Awaited<Told>) -> Result<(), Error> {
-    let outcome = (&mut told).await;
-    match outcome {
-        Outcome::Done(told) => told,
-        Outcome::Expired => Err(too_late(object_of(told.target()), CREATE, "before it was made")),
-        Outcome::Dropped => Err(object_of(told.target()).gone(CREATE)),
     }
 }
 

@@ -5,7 +5,10 @@
 //! wait; so what one publisher publishes one after another comes to each target in that order.
 
 use std::any::{Any, TypeId};
+use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use hashbrown::{HashMap, HashSet};
@@ -18,8 +21,8 @@ use turnkeep_scheduler::room::{NoRoom, RoomWait};
 use turnkeep_scheduler::waits::{self, Waiting};
 
 use crate::call::{
-    check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room, too_late,
-    would_close,
+    check_domain, check_open, check_timeout, deadline_ns, follow_for_room, may_wait_for_room_of, own_room,
+    too_late, would_close,
 };
 use crate::envelope::Handles;
 use crate::error::{Error, ErrorKind, not_accepted};
@@ -209,8 +212,9 @@ pub(crate) async fn publish<M: Message + Clone>(
     check_timeout(timeout, &name, PUBLISH)?;
     let due = deadline_ns(timeout.unwrap_or(node.config.send_timeout));
     let (mut published, waiting) = offer(&node, &channel, &topic, &message, true)?;
-    for (room, waiting) in waiting {
-        match room.until(due).await {
+    let mut line = waiting.into_iter().map(|(room, waiting)| (room.until(due), waiting)).collect();
+    while let Some((answer, waiting)) = next(&mut line, &mut published).await {
+        match answer {
             Ok(()) => published.accepted += 1,
             Err(NoRoom::Expired(_)) => {
                 let error = too_late(object_of(&waiting), PUBLISH, "while its lane was full");
@@ -223,6 +227,40 @@ pub(crate) async fn publish<M: Message + Clone>(
         }
     }
     Ok(published)
+}
+
+/// The first in line, with what became of its wait for room. All the waits are whoever's polls this (REENT-5).
+async fn next(
+    line: &mut VecDeque<InLine>,
+    published: &mut Published,
+) -> Option<(Result<(), NoRoom>, Waiting)> {
+    std::future::poll_fn(|cx| {
+        while let Some((room, waiting)) = line.front_mut() {
+            if let Poll::Ready(answer) = Pin::new(room).poll(cx) {
+                return Poll::Ready(line.pop_front().map(|(_, waiting)| (answer, waiting)));
+            }
+            // They were begun together, and go from hand to hand together.
+            if !waiting.is_elsewhere() {
+                return Poll::Pending;
+            }
+            go_on_here(line, published);
+        }
+        Poll::Ready(None)
+    })
+    .await
+}
+
+/// Takes those out of the line that the running code may not wait for; it waits for the others.
+fn go_on_here(line: &mut VecDeque<InLine>, published: &mut Published) {
+    for (room, mut waiting) in std::mem::take(line) {
+        match follow_for_room(&mut waiting, PUBLISH) {
+            Ok(()) => line.push_back((room, waiting)),
+            Err(error) => match room.withdraw() {
+                Some(_) => published.miss(&waiting, error),
+                None => published.accepted += 1,
+            },
+        }
+    }
 }
 
 /// Publishes now, to those that have room.

@@ -17,8 +17,8 @@ use turnkeep_scheduler::waits::{self, Waiting};
 
 use crate::ask::{Gone, gone, is_made_anew, no_room_of};
 use crate::call::{
-    check_domain, check_open, check_timeout, deadline_ns, may_wait_for_room_of, own_room, too_late,
-    would_close,
+    check_domain, check_open, check_timeout, deadline_ns, follow_for_room, may_wait_for_room_of, own_room,
+    too_late, would_close,
 };
 use crate::create::{OrCreate, or_create};
 use crate::destination::{Destination, Resolved};
@@ -117,6 +117,17 @@ impl<T: Handles<M>, M: Message> Send<T, M> {
                 Ok(self.again(&owner, record))
             }
             Err((why, record)) => Err(refused::<T, M>(&owner, SEND, why, record)),
+        }
+    }
+
+    /// Whoever waits now may not: the message comes back, unless it has just got room.
+    fn leave_line(&mut self, error: Error) -> Result<(), SendError<M>> {
+        match std::mem::replace(&mut self.state, State::Over) {
+            State::Room { room, .. } => match room.withdraw() {
+                Some(record) => Err(SendError { message: message_of::<T, M>(record), error }),
+                None => Ok(()),
+            },
+            _ => unreachable!("it was in line"),
         }
     }
 
@@ -222,8 +233,13 @@ impl<T: Handles<M>, M: Message> Future for Send<T, M> {
                         _ => unreachable!("just matched"),
                     }
                 }
-                State::Room { room, .. } => {
-                    let admitted = ready!(Pin::new(room).poll(cx));
+                State::Room { room, waiting } => {
+                    let Poll::Ready(admitted) = Pin::new(room).poll(cx) else {
+                        return match follow_for_room(waiting, SEND) {
+                            Ok(()) => Poll::Pending,
+                            Err(error) => Poll::Ready(self.leave_line(error)),
+                        };
+                    };
                     let State::Room { waiting, .. } = std::mem::replace(&mut self.state, State::Over) else {
                         unreachable!("just matched")
                     };

@@ -45,6 +45,7 @@ pub(crate) use self::berth::{Berth, Bond};
 use crate::activation::Act;
 use crate::ambient::with_act;
 use crate::completion::{Outcome, Probe, Wait};
+use crate::numbers::fresh;
 use crate::owner::Owner;
 use crate::sight;
 use crate::sync::atomic::{AtomicBool, AtomicU32, Ordering, fence};
@@ -215,7 +216,7 @@ unsafe impl Send for Mark {}
 unsafe impl Sync for Mark {}
 
 /// Notes that the running handler will wait for a turn of `target`, for the call of that number (0: for none in
-/// particular), keeping its gate or not.
+/// particular; the wait gets a number of its own), keeping its gate or not.
 ///
 /// Outside of turns, and in tasks of the program's own, which nobody can wait for, nothing is noted.
 ///
@@ -223,7 +224,7 @@ unsafe impl Sync for Mark {}
 ///
 /// The cycle that this wait would close; then nothing is noted.
 pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
-    look(note(target, call, keeps, &Over::Unknown), call, keeps)
+    look(note(target, call, keeps, &Over::Unknown), keeps)
 }
 
 /// As [`begin`] for a wait whose answer is announced.
@@ -232,7 +233,7 @@ pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool) -> Result<Waiting, Cyc
 ///
 /// As for [`begin`].
 pub fn begin_told(target: &Arc<Owner>, call: u64, keeps: bool, told: &Answered) -> Result<Waiting, Cycle> {
-    look(note_told(target, call, keeps, told), call, keeps)
+    look(note_told(target, call, keeps, told), keeps)
 }
 
 /// As [`begin_told`] for a wait that was announced, and not refused, before.
@@ -260,6 +261,8 @@ pub fn of(owner: &Owner) -> Vec<(Arc<Owner>, bool)> {
 }
 
 fn note(target: &Arc<Owner>, call: u64, keeps: bool, over: &Over) -> Waiting {
+    // An entry is found again by its number: one handler may wait for several turns that are no calls.
+    let call = if call == 0 { fresh() } else { call };
     let mark = with_act(|act| {
         let act = act.filter(|act| act.owner().class().is_asked)?;
         Some(put(act, target, call, keeps, over))
@@ -308,11 +311,11 @@ fn berthed(act: Act, entry: Entry) {
     unsafe { act.berth().put(entry) };
 }
 
-fn look(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
+fn look(waiting: Waiting, keeps: bool) -> Result<Waiting, Cycle> {
     if waiting.mark.is_none() || !is_anybody_in_the_way(&waiting.target) {
         return Ok(waiting);
     }
-    look_closely(waiting, call, keeps)
+    look_closely(waiting, keeps)
 }
 
 fn is_anybody_in_the_way(target: &Arc<Owner>) -> bool {
@@ -320,12 +323,12 @@ fn is_anybody_in_the_way(target: &Arc<Owner>) -> bool {
 }
 
 #[cold]
-fn look_closely(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cycle> {
-    if search(&waiting, call, keeps).is_none() {
+fn look_closely(waiting: Waiting, keeps: bool) -> Result<Waiting, Cycle> {
+    if search(&waiting, keeps).is_none() {
         return Ok(waiting);
     }
     let _one = ONE_REFUSAL.lock();
-    match search(&waiting, call, keeps) {
+    match search(&waiting, keeps) {
         None => Ok(waiting),
         Some(chain) => {
             drop(waiting);
@@ -334,7 +337,7 @@ fn look_closely(waiting: Waiting, call: u64, keeps: bool) -> Result<Waiting, Cyc
     }
 }
 
-fn search(waiting: &Waiting, call: u64, keeps: bool) -> Option<Vec<Who>> {
+fn search(waiting: &Waiting, keeps: bool) -> Option<Vec<Who>> {
     with_act(|act| {
         let act = act?;
         let asker = cycle::Asker {
@@ -346,7 +349,7 @@ fn search(waiting: &Waiting, call: u64, keeps: bool) -> Option<Vec<Who>> {
             serves: act.serves().get(),
             answers: 0,
         };
-        cycle::closing(&asker, Need { owner: Who(waiting.target.clone()), call }, &Boxes)
+        cycle::closing(&asker, Need { owner: Who(waiting.target.clone()), call: waiting.call }, &Boxes)
     })
 }
 
@@ -479,6 +482,23 @@ impl Waiting {
             _ => true,
         })
     }
+
+    /// From now on the running handler waits, or other code that nobody can wait for.
+    ///
+    /// # Errors
+    ///
+    /// The cycle that its wait would close.
+    pub fn go_on_here(&mut self, keeps: bool) -> Result<(), Cycle> {
+        self.end();
+        self.go_on(note(&self.target, self.call, keeps, &Over::Unknown), keeps)
+    }
+
+    /// The wait is no new one: what it waits for may be in the hands of a handler that has given its gate up, to which
+    /// no signpost points.
+    fn go_on(&mut self, noted: Self, keeps: bool) -> Result<(), Cycle> {
+        *self = if noted.mark.is_some() { look_closely(noted, keeps)? } else { noted };
+        Ok(())
+    }
 }
 
 impl std::ops::Deref for Waiting {
@@ -542,7 +562,7 @@ impl<T: Send + 'static> Awaited<T> {
     ///
     /// The cycle that this wait would close; then nothing is noted.
     pub fn begin(target: &Arc<Owner>, call: u64, keeps: bool, answer: Wait<T>) -> Result<Self, Cycle> {
-        let waiting = look(Self::note(target, call, keeps, &answer), call, keeps)?;
+        let waiting = look(Self::note(target, call, keeps, &answer), keeps)?;
         Ok(Self { waiting, answer })
     }
 
@@ -574,12 +594,13 @@ impl<T: Send + 'static> Awaited<T> {
             // SAFETY: this has an end of the slot.
             unsafe { probe.bond() }.renew();
         }
-        // The call is no new one: it may be in the hands of a handler that has given its gate up, to which no signpost
-        // points.
-        let call = self.waiting.call;
-        let waiting = Self::note(&self.waiting.target, call, keeps, &self.answer);
-        self.waiting = if waiting.mark.is_some() { look_closely(waiting, call, keeps)? } else { waiting };
-        Ok(())
+        let noted = Self::note(&self.waiting.target, self.waiting.call, keeps, &self.answer);
+        self.waiting.go_on(noted, keeps)
+    }
+
+    /// Nobody waits until this is polled again: how it is waited for is about to change.
+    pub fn let_go(&mut self) {
+        self.waiting.end();
     }
 }
 

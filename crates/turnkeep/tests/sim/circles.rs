@@ -8,9 +8,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use futures_util::future::{Either, join, select};
-use turnkeep::Mode;
 use turnkeep::prelude::*;
 use turnkeep::testing::{Random, Sim, explore};
+use turnkeep::{Create, Mode};
 
 use crate::world::yield_now;
 
@@ -113,7 +113,7 @@ struct World {
     traits: Traits,
     truth: Mutex<Truth>,
     /// Calls that nobody waits for now.
-    handed: Mutex<Vec<(usize, Asked)>>,
+    handed: Mutex<Vec<(usize, Handed)>>,
 }
 
 impl World {
@@ -184,6 +184,8 @@ fn may_yield(object: usize) -> bool {
 }
 
 type Asked = Pin<Box<dyn Future<Output = Result<(), AskError<Go>>> + Send>>;
+/// A call or a creation, with the kind of its error.
+type Handed = Pin<Box<dyn Future<Output = Option<ErrorKind>> + Send>>;
 
 macro_rules! on {
     ($target:expr, $node:expr, |$address:ident| $do:expr) => {
@@ -287,13 +289,19 @@ impl World {
 
     /// Begun, and left for others to wait for. Until one does, or it ends, the handler counts as one that waits.
     async fn hand_on(self: &Arc<Self>, node: &Node, me: usize, random: &mut Random, depth: u64) {
-        let target = random.below(CAST.len() as u64) as usize;
-        let go = self.go(me, target, random, depth);
-        let call = go.call;
-        let mut asked: Asked = on!(target, node, |address| Box::pin(address.ask(go)));
-        match futures_util::poll!(&mut asked) {
-            Poll::Ready(answer) => self.over(me, call, answer.err().and_then(|error| error.kind())),
-            Poll::Pending => self.handed.lock().unwrap().push((call, asked)),
+        let (call, mut handed): (usize, Handed) = if random.one_in(3) {
+            let (call, made) = self.making(node, me, random, depth);
+            (call, Box::pin(async move { made.await.err().map(|error| error.kind()) }))
+        } else {
+            let target = random.below(CAST.len() as u64) as usize;
+            let go = self.go(me, target, random, depth);
+            let call = go.call;
+            let asked: Asked = on!(target, node, |address| Box::pin(address.ask(go)));
+            (call, Box::pin(async move { asked.await.err().and_then(|error| error.kind()) }))
+        };
+        match futures_util::poll!(&mut handed) {
+            Poll::Ready(refused) => self.over(me, call, refused),
+            Poll::Pending => self.handed.lock().unwrap().push((call, handed)),
         }
     }
 
@@ -307,14 +315,14 @@ impl World {
             let which = random.below(handed.len() as u64) as usize;
             handed.swap_remove(which)
         };
-        let (call, asked) = taken;
+        let (call, handed) = taken;
         {
             let mut truth = self.truth();
             truth.handlers.iter_mut().for_each(|handler| handler.waits.retain(|wait| *wait != call));
             truth.handlers[me].waits.push(call);
         }
-        let answer = asked.await;
-        self.taken_over(me, call, answer.err().and_then(|error| error.kind()));
+        let refused = handed.await;
+        self.taken_over(me, call, refused);
     }
 
     /// As [`Self::over`] for a call that goes on, whoever does not wait for it.
@@ -325,6 +333,19 @@ impl World {
     }
 
     async fn make(self: &Arc<Self>, node: &Node, me: usize, random: &mut Random, depth: u64) {
+        let (call, making) = self.making(node, me, random, depth);
+        let made = making.await;
+        self.over(me, call, made.err().map(|error| error.kind()));
+    }
+
+    /// A creation of a new object whose first turn goes on, noted as a wait.
+    fn making(
+        self: &Arc<Self>,
+        node: &Node,
+        me: usize,
+        random: &mut Random,
+        depth: u64,
+    ) -> (usize, Create<SpotRef<Room<SpotWide>>>) {
         let target = {
             let mut truth = self.truth();
             let gate = truth.things.len();
@@ -334,8 +355,7 @@ impl World {
         let go = self.go(me, target, random, depth);
         let call = go.call;
         let state = Room::<SpotWide>(self.clone(), Some(go), PhantomData);
-        let made = node.spot::<Room<SpotWide>>(&format!("new {target}")).create_with(state).await;
-        self.over(me, call, made.err().map(|error| error.kind()));
+        (call, node.spot::<Room<SpotWide>>(&format!("new {target}")).create_with(state))
     }
 
     fn builder(self: &Arc<Self>) -> turnkeep::Builder {
@@ -435,24 +455,41 @@ fn circles(traits: Traits) {
     let first = many("TURNKEEP_SCENARIO", 0);
     for scenario in first..first + many("TURNKEEP_SCENARIOS", 12) {
         explore(0..many("TURNKEEP_SEEDS", 10), |sim: &Sim| {
-            let world = World::new(traits);
-            let node = sim.node(world.builder());
-            sim.run(world.play(&node, scenario));
-            world.handed.lock().unwrap().clear();
-            sim.run(node.quiesce()).unwrap();
-            let mut truth = world.truth();
-            if sim.elapsed().as_secs() > 0 {
-                truth.faults.push(format!("{:?} went by", sim.elapsed()));
-            }
-            let seed = sim.seed();
-            assert!(truth.faults.is_empty(), "scenario {scenario}, seed {seed}: {:#?}", truth.faults);
-            refused += truth.refused;
-            answered += truth.answered;
-            drop(truth);
-            sim.run(node.shutdown()).unwrap();
+            let (more_refused, more_answered) = one_circle(traits, scenario, sim);
+            refused += more_refused;
+            answered += more_answered;
         });
     }
     assert!(refused > 0 && answered > refused, "{answered} answered, {refused} refused: it shows little");
+}
+
+/// How many calls were refused, and how many answered.
+fn one_circle(traits: Traits, scenario: u64, sim: &Sim) -> (u64, u64) {
+    let world = World::new(traits);
+    let node = sim.node(world.builder());
+    sim.run(world.play(&node, scenario));
+    world.handed.lock().unwrap().clear();
+    sim.run(node.quiesce()).unwrap();
+    let mut truth = world.truth();
+    if sim.elapsed().as_secs() > 0 {
+        truth.faults.push(format!("{:?} went by", sim.elapsed()));
+    }
+    let seed = sim.seed();
+    assert!(truth.faults.is_empty(), "scenario {scenario}, seed {seed}: {:#?}", truth.faults);
+    let counts = (truth.refused, truth.answered);
+    drop(truth);
+    sim.run(node.shutdown()).unwrap();
+    counts
+}
+
+/// Orders in which a circle was missed once: a handler that yields was taken for one that keeps its gate, because of
+/// another call of its own that it had left to others.
+#[test]
+fn sim_reent_5_circles_through_calls_handed_on_that_were_missed_are_refused() {
+    let traits = Traits { yields: true, hands_on: true, judges: false, ..PLAIN };
+    for (scenario, seed) in [(7, 45), (8, 70), (10, 8), (11, 89)] {
+        explore(seed..seed + 1, |sim: &Sim| assert!(one_circle(traits, scenario, sim).0 > 0));
+    }
 }
 
 #[test]
@@ -468,6 +505,12 @@ fn sim_reent_5_random_circles_with_yields_are_refused_and_nothing_else() {
 #[test]
 fn sim_reent_5_random_circles_through_full_lanes_are_refused_and_nothing_else() {
     circles(Traits { lane: 2, ..PLAIN });
+}
+
+/// Asks that are handed on while they are in line for room, too.
+#[test]
+fn sim_reent_5_random_circles_through_full_lanes_and_waits_that_others_wait_for_are_refused() {
+    circles(Traits { hands_on: true, lane: 2, ..PLAIN });
 }
 
 #[test]
@@ -488,11 +531,13 @@ async fn reent_5_m_random_circles_on_several_workers_never_hang() {
     const NEVER: Duration = Duration::from_secs(600);
     for workers in [1, 2, 8] {
         for scenario in 0..many("TURNKEEP_SCENARIOS", 40) {
-            let traits = Traits { yields: true, judges: false, ..PLAIN };
+            let hands_on = scenario % 2 == 1;
+            let traits = Traits { yields: true, hands_on, judges: false, ..PLAIN };
             let world = World::new(traits);
             let node = world.builder().workers(workers).ask_timeout(NEVER).start().await.unwrap();
             let played = async {
                 world.play(&node, scenario).await;
+                world.handed.lock().unwrap().clear();
                 node.quiesce().await.unwrap();
             };
             let ended = tokio::time::timeout(Duration::from_secs(60), played).await;
