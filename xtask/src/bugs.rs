@@ -15,7 +15,7 @@ use crate::Faults;
 use crate::files::{File, Tree, root};
 
 /// A suite that takes longer hangs, which is a way to be red.
-const PATIENCE: Duration = Duration::from_secs(240);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A bug, as its file says.
 #[derive(Debug)]

@@ -34,6 +34,18 @@ pub(crate) fn loom() -> Run {
         .within("loom")
 }
 
+/// The larger worlds of the exhaustive search.
+pub(crate) fn large_models() -> Run {
+    Run::cargo(["test", "-p", "turnkeep-machines", "--release", "--test", "models", "--", "--nocapture"])
+        .with("TURNKEEP_MODEL", "large")
+}
+
+/// Simulations in many more orders.
+pub(crate) fn many_seeds() -> Run {
+    Run::cargo(["test", "-p", "turnkeep", "--test", "sim", "--", "sim_reent_5_random"])
+        .with("TURNKEEP_SEEDS", "500")
+}
+
 /// A benchmark with arguments for it.
 pub(crate) fn bench(name: &str, arguments: &[&str]) -> Run {
     let cargo = ["bench", "-p", "turnkeep", "--bench", name];
@@ -49,7 +61,7 @@ pub(crate) fn asan(arguments: &[&str]) -> Run {
     let target = ["--target", "x86_64-unknown-linux-gnu"];
     Run::cargo(cargo.into_iter().chain(target).chain(passed_on(arguments)))
         .with("RUSTC_BOOTSTRAP", "1")
-        .with("RUSTFLAGS", "-Zsanitizer=address")
+        .with("RUSTFLAGS", "-Zsanitizer=address --cfg turnkeep_asan")
         .within("asan")
 }
 

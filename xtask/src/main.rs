@@ -22,12 +22,15 @@ Usage: cargo xtask COMMAND
 
   test                  everything that must pass: format, lints, tidiness, dependencies, clauses,
                         tests, documentation, examples, loom models
+  prove                 all of that, then what takes long: larger models, many seeds, AddressSanitizer,
+                        the bugs
   clauses               compare docs/contract.md with the names of the tests
   clauses list          write the names of the tests into the rows of docs/contract.md
   tidy                  look at the files' first lines and lengths
   dependencies          look at which crate depends on which
   bench turns|idle|relay|timers|bus ...
                         run a benchmark; further arguments go to it
+  soak [--minutes N]    a mixed load with recorded samples, memory and latency each ten seconds
   bugs [NAME ...]       put each bug of bugs/ into a copy; ends badly if a suite does not find it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
@@ -51,6 +54,7 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         ["test"] => steps::test(),
+        ["prove"] => steps::prove(),
         ["clauses"] => check(clauses::check(&Tree::project())),
         ["clauses", "list"] => list_clauses(),
         ["tidy"] => check(tidy::check(&Tree::project())),
@@ -59,6 +63,7 @@ fn main() -> ExitCode {
             commands::bench(name, rest).run().is_ok()
         }
         ["bugs", names @ ..] => bugs::hunt(names),
+        ["soak", rest @ ..] => commands::bench("soak", rest).run().is_ok(),
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
         other => {
             eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));

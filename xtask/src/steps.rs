@@ -29,9 +29,31 @@ const STEPS: [Step; 10] = [
     Step { name: "loom models", run: || counted(commands::loom().run_tests()) },
 ];
 
-/// Runs the steps; true if all have passed.
+/// What takes too long for every day, after what does not.
+const PROOFS: [Step; 4] = [
+    Step { name: "large models", run: || counted(commands::large_models().run_tests()) },
+    Step { name: "many seeds", run: || counted(commands::many_seeds().run_tests()) },
+    Step { name: "AddressSanitizer", run: || counted(commands::asan(&[]).run_tests()) },
+    Step {
+        name: "bugs on purpose",
+        run: || {
+            if bugs::hunt(&[]) {
+                told(Ok("every bug is found".into()))
+            } else {
+                Err(vec!["a bug survives".into()])
+            }
+        },
+    },
+];
+
+/// Runs the steps of every day; true if all have passed.
 pub(crate) fn test() -> bool {
     run(&STEPS)
+}
+
+/// Runs everything; true if all has passed.
+pub(crate) fn prove() -> bool {
+    run(&STEPS) && run(&PROOFS)
 }
 
 fn run(steps: &[Step]) -> bool {

@@ -11,8 +11,8 @@ use std::ptr::{self, NonNull};
 const STEP: usize = 64;
 /// How many sizes are kept.
 const CLASSES: usize = 5;
-/// How many blocks of a size a thread keeps.
-const KEPT_MAX: u32 = 128;
+/// How many blocks of a size a thread keeps: none where a sanitizer is to see each use of one that was given back.
+const KEPT_MAX: u32 = if cfg!(turnkeep_asan) { 0 } else { 128 };
 /// No stricter alignment is kept.
 const ALIGN_MAX: usize = 16;
 
@@ -177,7 +177,7 @@ mod tests {
         assert_eq!((Arc::strong_count(&again), numbers), (2, [7; 9]));
         drop(again);
         let second = leak((counted.clone(), [8_u64; 9]));
-        assert_eq!(first, second);
+        assert!(first == second || KEPT_MAX == 0);
         // SAFETY: as above.
         unsafe { discard(second) };
         assert_eq!(Arc::strong_count(&counted), 1);
