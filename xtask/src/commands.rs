@@ -52,14 +52,25 @@ pub(crate) fn bench(name: &str, arguments: &[&str]) -> Run {
     Run::cargo(cargo.into_iter().chain(passed_on(arguments)))
 }
 
-/// The tests of the unsafe code and of what stands on it, under AddressSanitizer.
+/// The tests of the unsafe code and of what stands on it, under AddressSanitizer. Leaks are not looked for: tests end
+/// with nodes that are still blocked on purpose.
 ///
 /// The stable toolchain carries the sanitizer but not its switch, hence the bootstrap variable. The target is
 /// named so that the flags stay away from procedural macros, which the compiler itself loads.
 pub(crate) fn asan(arguments: &[&str]) -> Run {
-    let cargo = ["test", "-p", "turnkeep-scheduler", "-p", "turnkeep", "--lib", "--tests"];
+    let cargo = ["test", "--no-fail-fast", "-p", "turnkeep-scheduler", "-p", "turnkeep", "--lib", "--tests"];
+    sanitized(&cargo, arguments).with("ASAN_OPTIONS", "detect_leaks=0")
+}
+
+/// Rounds of create, use and close, under LeakSanitizer.
+pub(crate) fn leaks() -> Run {
+    sanitized(&["test", "-p", "turnkeep", "--test", "stop_memory"], &[])
+        .with("ASAN_OPTIONS", "detect_leaks=1")
+}
+
+fn sanitized(cargo: &[&str], arguments: &[&str]) -> Run {
     let target = ["--target", "x86_64-unknown-linux-gnu"];
-    Run::cargo(cargo.into_iter().chain(target).chain(passed_on(arguments)))
+    Run::cargo(cargo.iter().copied().chain(target).chain(passed_on(arguments)))
         .with("RUSTC_BOOTSTRAP", "1")
         .with("RUSTFLAGS", "-Zsanitizer=address --cfg turnkeep_asan")
         .within("asan")

@@ -34,6 +34,7 @@ Usage: cargo xtask COMMAND
   bugs [NAME ...]       put each bug of bugs/ into a copy; ends badly if a suite does not find it
   asan ...              the scheduler's and the objects' tests under AddressSanitizer;
                         further arguments go to the tests
+  leaks                 rounds of create, use and close under LeakSanitizer
   help                  print this
 ";
 
@@ -64,6 +65,7 @@ fn main() -> ExitCode {
         }
         ["bugs", names @ ..] => bugs::hunt(names),
         ["soak", rest @ ..] => commands::bench("soak", rest).run().is_ok(),
+        ["leaks"] => commands::leaks().run().is_ok(),
         ["asan", rest @ ..] => commands::asan(rest).run().is_ok(),
         other => {
             eprintln!("xtask: cannot `{}`; `cargo xtask help` lists what it can", other.join(" "));

@@ -30,10 +30,11 @@ const STEPS: [Step; 10] = [
 ];
 
 /// What takes too long for every day, after what does not.
-const PROOFS: [Step; 4] = [
+const PROOFS: [Step; 5] = [
     Step { name: "large models", run: || counted(commands::large_models().run_tests()) },
     Step { name: "many seeds", run: || counted(commands::many_seeds().run_tests()) },
     Step { name: "AddressSanitizer", run: || counted(commands::asan(&[]).run_tests()) },
+    Step { name: "LeakSanitizer", run: || counted(commands::leaks().run_tests()) },
     Step {
         name: "bugs on purpose",
         run: || {

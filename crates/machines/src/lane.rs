@@ -277,6 +277,16 @@ mod tests {
     }
 
     #[test]
+    fn lane_6_a_newcomer_stands_behind_waiters_also_when_room_has_come_back() {
+        let one = Taken::default().admit(Returned::default(), SMALL, 256).unwrap();
+        let taken = Taken::from_bits(one.bits() | Taken::waiting_bit());
+        let returned = Returned::default().give_back(256);
+        assert_eq!(taken.outstanding(returned), Use { records: 0, bytes: 0 });
+        assert_eq!(taken.admit(returned, SMALL, 256), Err(Refused::Behind));
+        assert!(taken.admit_waiter(returned, SMALL, 256).is_ok());
+    }
+
+    #[test]
     fn lane_3_what_comes_back_makes_room_again_across_the_wrap() {
         let mut taken = Taken::default();
         let mut returned = Returned::default();
