@@ -173,6 +173,8 @@ async fn yield_8_s_a_panic_stops_the_spot_with_its_yielding_handlers_each_droppe
         ping(&elsewhere).await;
         ping(&other).await;
         assert_eq!(drops.load(Ordering::SeqCst), 10);
+        // Whoever asked is told before the object is gone.
+        spot.watch().await.unwrap();
         assert!(spot.has_ended());
         ping(&room(&node, "spot").await).await;
     })
