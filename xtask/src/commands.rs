@@ -40,10 +40,11 @@ pub(crate) fn large_models() -> Run {
         .with("TURNKEEP_MODEL", "large")
 }
 
-/// Simulations in many more orders.
+/// Simulations, and comparisons with the reference, in many more orders.
 pub(crate) fn many_seeds() -> Run {
-    Run::cargo(["test", "-p", "turnkeep", "--test", "sim", "--", "sim_reent_5_random"])
-        .with("TURNKEEP_SEEDS", "500")
+    let cargo =
+        ["test", "-p", "turnkeep", "--test", "sim", "--test", "reference", "--", "random_circles", "prop_"];
+    Run::cargo(cargo).with("TURNKEEP_SEEDS", "500")
 }
 
 /// A benchmark with arguments for it.
