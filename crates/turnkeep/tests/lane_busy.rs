@@ -93,6 +93,13 @@ async fn beside(workers: usize, busy: impl AsyncFn(&Node, &Until)) -> (Vec<Durat
     let node = builder.spot::<Busy>("busy").actor::<Idle>("idle").start().await.unwrap();
     let until = Until::default();
     busy(&node, &until).await;
+    // Whoever is to be busy may be a thread that has not begun.
+    let begun = async {
+        while until.turns() <= PINGS as u64 {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(begun).await;
     let mut waits = Vec::with_capacity(PINGS);
     for number in 0..PINGS {
         let idle = node.actor::<Idle>(&format!("idle {number}")).create().await.unwrap();
