@@ -339,7 +339,7 @@ fn minutes() -> f64 {
 async fn soak(until: Duration) -> Result<(), String> {
     let (began, load) = (Instant::now(), Load::start(Node::builder().workers(2)).await);
     let mut resident_then = None;
-    let mut calls_before = 0;
+    let (mut calls_before, mut reported) = (0, Instant::now());
     println!("   time      calls/s   ask p50      p99     p99.9    ticks     bus   memory   sample");
     while began.elapsed() < until {
         let events = sample().await?;
@@ -352,8 +352,9 @@ async fn soak(until: Duration) -> Result<(), String> {
         println!(
             "{:6.0} s {:10} <{p50:6} µs <{p99:6} µs <{p999:6} µs {ticks:8} {bus:7} {now:5.0} MiB {events} events clean",
             began.elapsed().as_secs_f64(),
-            (calls - calls_before) / REPORT_EVERY.as_secs(),
+            ((calls - calls_before) as f64 / reported.elapsed().as_secs_f64()) as u64,
         );
+        reported = Instant::now();
         if calls == calls_before {
             return Err("nothing has moved for ten seconds".to_owned());
         }
